@@ -1,0 +1,5 @@
+message(STATUS "ringtree ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
+foreach(part IN LISTS RT_OPTIONAL)
+  string(REPLACE "|" ": " line ${part})
+  message(STATUS "  ${line}")
+endforeach()

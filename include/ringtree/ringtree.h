@@ -1,0 +1,342 @@
+/*
+ * ringtree: collective communication between processes and threads ("ranks").
+ *
+ * The shortest program, started by `ringtree-run -n 4 ./program` (or torchrun, srun, mpirun):
+ *
+ *     ringtree_comm *comm;
+ *     if (ringtree_init(&comm)) return puts(ringtree_last_error(NULL)), 1;
+ *     if (ringtree_all_reduce(comm, in, out, count, RINGTREE_FLOAT32, RINGTREE_SUM, NULL))
+ *         puts(ringtree_last_error(comm));
+ *     ringtree_destroy(comm);
+ *
+ * Every function that can fail returns a ringtree_status; the sentence that explains it is in
+ * ringtree_last_error(). The library prints nothing (but see RINGTREE_LOG), never exits, never aborts,
+ * installs no signal handler, and waits no longer than the communicator's timeout.
+ *
+ * One thread at a time per communicator, except ringtree_abort() and ringtree_last_error(comm == NULL).
+ * Different communicators are independent. Threads of one process may each be a rank.
+ *
+ * Sources: definitions of the collectives follow MPI 4.0 chapters 3 and 6 and NCCL's user guide.
+ */
+#ifndef RINGTREE_H
+#define RINGTREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define RINGTREE_VERSION_MAJOR 0
+#define RINGTREE_VERSION_MINOR 1
+#define RINGTREE_VERSION_PATCH 0
+
+/* ------------------------------------------------------------------ 1. status, types, operations */
+
+typedef enum ringtree_status {
+    RINGTREE_OK               = 0,
+    RINGTREE_IN_PROGRESS      = 1,  /* only from ringtree_test(): not finished yet */
+    RINGTREE_INVALID_ARGUMENT = 2,  /* the call had no effect; the communicator stays usable */
+    RINGTREE_INVALID_SETTING  = 3,  /* a RINGTREE_* variable or file line is unknown or has a bad value */
+    RINGTREE_MISMATCH         = 4,  /* ranks made different calls; the sentence names both */
+    RINGTREE_TIMEOUT          = 5,  /* a peer did not answer in time; the sentence names it */
+    RINGTREE_PEER_LOST        = 6,  /* a peer's process or connection is gone */
+    RINGTREE_UNREACHABLE      = 7,  /* no address, no interface, port taken, connection refused */
+    RINGTREE_REFUSED          = 8,  /* the secret, the world size or the rank number was not accepted */
+    RINGTREE_NO_MEMORY        = 9,
+    RINGTREE_SYSTEM           = 10, /* another operating system error; the sentence has errno in words */
+    RINGTREE_UNSUPPORTED      = 11, /* not available in this build or on this machine */
+    RINGTREE_ABORTED          = 12, /* ringtree_abort() was called here or on another rank */
+    RINGTREE_INTERNAL         = 13  /* a bug in ringtree */
+} ringtree_status;
+
+typedef enum ringtree_type {
+    RINGTREE_INT8        = 0,
+    RINGTREE_UINT8       = 1,
+    RINGTREE_INT32       = 2,
+    RINGTREE_UINT32      = 3,
+    RINGTREE_INT64       = 4,
+    RINGTREE_UINT64      = 5,
+    RINGTREE_FLOAT16     = 6,  /* IEEE 754 binary16 */
+    RINGTREE_FLOAT32     = 7,
+    RINGTREE_FLOAT64     = 8,
+    RINGTREE_BFLOAT16    = 9,
+    RINGTREE_FLOAT8_E4M3 = 10, /* OCP FP8 E4M3: no infinity, largest value 448; overflow becomes NaN */
+    RINGTREE_FLOAT8_E5M2 = 11  /* OCP FP8 E5M2 */
+} ringtree_type;
+#define RINGTREE_TYPE_COUNT 12
+
+/*
+ * An operation. The five below are built in; others come from ringtree_op_premul_sum().
+ *
+ * Integers wrap around. A NaN in any rank's element gives NaN in sum, prod, min and max.
+ * float16, bfloat16 and float8 values are widened to float32, combined there, and rounded once (to nearest
+ * even) wherever values meet; where more than two meet (trees, shared memory) they are added in float32.
+ * RINGTREE_AVG: float32, float64 and integers are added, then divided by the number of ranks (integers
+ * truncate towards zero); the narrow floats are divided first, in float32, so that their sum cannot overflow.
+ */
+typedef uint32_t ringtree_op;
+#define RINGTREE_SUM  ((ringtree_op)0)
+#define RINGTREE_PROD ((ringtree_op)1)
+#define RINGTREE_MAX  ((ringtree_op)2)
+#define RINGTREE_MIN  ((ringtree_op)3)
+#define RINGTREE_AVG  ((ringtree_op)4)
+
+typedef struct ringtree_comm    ringtree_comm;    /* a communicator: this rank's handle on a group of ranks */
+typedef struct ringtree_request ringtree_request; /* an operation that has been started and not waited for */
+
+/* ------------------------------------------------------------------ 2. start and end */
+
+/*
+ * Join the communicator that the launcher describes in the environment, looked for in this order:
+ * ringtree-run (RINGTREE_ID), RINGTREE_RANK and RINGTREE_SIZE with RINGTREE_ROOT, torchrun (RANK, WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS), Open MPI (OMPI_COMM_WORLD_RANK), MPICH's Hydra
+ * (PMI_RANK). With none of them the communicator has one rank, this one.
+ *
+ * Collective: returns when all ranks have joined. The caller owns *comm and ends it with ringtree_destroy().
+ *
+ * RINGTREE_INVALID_SETTING  the environment is contradictory, or a RINGTREE_ setting is wrong
+ * RINGTREE_TIMEOUT          the root or some ranks did not come within RINGTREE_TIMEOUT_MS; they are named
+ * RINGTREE_REFUSED          another secret, another world size, or a rank number already taken
+ * RINGTREE_UNREACHABLE      the root's address cannot be reached, or its port is taken
+ * The sentence is in ringtree_last_error(NULL); *comm is NULL.
+ */
+ringtree_status ringtree_init(ringtree_comm **comm);
+
+/*
+ * Leave. Waits, up to the communicator's timeout, until every rank has called it, so that nobody's last
+ * operation is cut short. After a failure or ringtree_abort() it does not wait. NULL is accepted.
+ * All requests must have been waited for; those that were not are cancelled. Memory from
+ * ringtree_mem_alloc() is freed. The handle is invalid afterwards, whatever the status.
+ */
+ringtree_status ringtree_destroy(ringtree_comm *comm);
+
+/* This rank's number, 0 to size - 1. Fixed for the communicator's life. UINT32_MAX if `comm` is NULL. */
+uint32_t ringtree_rank(const ringtree_comm *comm);
+
+/* The number of ranks, at least 1. 0 if `comm` is NULL. */
+uint32_t ringtree_size(const ringtree_comm *comm);
+
+/*
+ * The sentence that explains the last failed call on `comm`; with NULL, the last failed call of this thread
+ * that had no communicator (ringtree_init and so on). Never NULL; "" when nothing failed. Owned by ringtree;
+ * valid until the next call on `comm` (or, with NULL, by this thread).
+ */
+const char *ringtree_last_error(const ringtree_comm *comm);
+
+/* "RINGTREE_TIMEOUT" and so on: a constant string, never NULL. */
+const char *ringtree_status_name(ringtree_status status);
+
+/* ------------------------------------------------------------------ 3. collectives
+ *
+ * Every rank of `comm` makes the same collective calls in the same order with the same count, type, op and root.
+ * `input` may be in place (defined per call); otherwise buffers must not overlap. Pointers need no alignment.
+ * `count` is in elements and may be 0 (then pointers may be NULL).
+ *
+ * With `request` NULL the call returns when this rank's result is ready and its buffers are its own again.
+ * Otherwise it returns at once, and the buffers stay borrowed until ringtree_wait() or ringtree_test() finishes
+ * the request. Requests on one communicator run in the order in which they were started.
+ *
+ * All ranks get the same bits. The same plan on the same inputs gives the same bits again, whatever the timing.
+ *
+ * Each returns one of, with the sentence in ringtree_last_error(comm):
+ * RINGTREE_INVALID_ARGUMENT  this call had no effect
+ * RINGTREE_INVALID_SETTING   RINGTREE_ALGORITHM asks for what is impossible here; the possible ones are listed
+ * RINGTREE_MISMATCH          another rank called something else; the sentence names both calls
+ * RINGTREE_TIMEOUT           a peer did not answer within the communicator's timeout
+ * RINGTREE_PEER_LOST         a peer's process or connection is gone
+ * RINGTREE_ABORTED           ringtree_abort() was called
+ * After any but the first two the communicator has failed: every later call but ringtree_destroy() returns the
+ * same status and sentence, on all ranks.
+ */
+
+/* output[i] = op over ranks of input[i]; `count` elements each. In place: input == output. */
+ringtree_status ringtree_all_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                    ringtree_type type, ringtree_op op, ringtree_request **request);
+
+/* As all_reduce, result only on `root`; `output` is ignored elsewhere and may be NULL there. */
+ringtree_status ringtree_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                ringtree_type type, ringtree_op op, uint32_t root, ringtree_request **request);
+
+/* The root's `input` arrives in every rank's `output`; `input` is ignored elsewhere. In place: input == output. */
+ringtree_status ringtree_broadcast(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                   ringtree_type type, uint32_t root, ringtree_request **request);
+
+/*
+ * Rank r gets elements [r * count, (r + 1) * count) of the reduced array. `input` has size * count elements,
+ * `output` count. In place: output == input + rank * count elements.
+ */
+ringtree_status ringtree_reduce_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                        ringtree_type type, ringtree_op op, ringtree_request **request);
+
+/*
+ * Rank r's `count` elements arrive at [r * count, (r + 1) * count) of every `output` (size * count elements).
+ * In place: input == output + rank * count elements.
+ */
+ringtree_status ringtree_all_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                    ringtree_type type, ringtree_request **request);
+
+/* Block j (`count` elements) of rank i's `input` arrives as block i of rank j's `output`. In place: input == output. */
+ringtree_status ringtree_all_to_all(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                    ringtree_type type, ringtree_request **request);
+
+/*
+ * As all_to_all with a count and an offset (in elements) per peer, `size` entries in each array; the arrays are
+ * copied before the call returns. input_counts[j] here must equal output_counts[i] on rank j. Not in place.
+ */
+ringtree_status ringtree_all_to_all_v(ringtree_comm *comm, const void *input, const size_t *input_counts,
+                                      const size_t *input_offsets, void *output, const size_t *output_counts,
+                                      const size_t *output_offsets, ringtree_type type, ringtree_request **request);
+
+/* Every rank's `count` elements arrive in the root's `output`, in rank order. In place at the root:
+ * input == output + root * count elements. `output` is ignored elsewhere. */
+ringtree_status ringtree_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                ringtree_type type, uint32_t root, ringtree_request **request);
+
+/* Block r (`count` elements) of the root's `input` arrives in rank r's `output`. In place at the root:
+ * output == input + root * count elements. `input` is ignored elsewhere. */
+ringtree_status ringtree_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                 ringtree_type type, uint32_t root, ringtree_request **request);
+
+/* Returns (or the request finishes) only after every rank has called it. */
+ringtree_status ringtree_barrier(ringtree_comm *comm, ringtree_request **request);
+
+/*
+ * Point to point: the k-th send to a peer meets the peer's k-th recv from here, with equal count and type.
+ * A blocking send may return before the peer received (its data is buffered) or wait for it.
+ * Sending to oneself needs a group or requests. Not counted in the order of collectives.
+ */
+ringtree_status ringtree_send(ringtree_comm *comm, const void *input, size_t count, ringtree_type type,
+                              uint32_t peer, ringtree_request **request);
+ringtree_status ringtree_recv(ringtree_comm *comm, void *output, size_t count, ringtree_type type,
+                              uint32_t peer, ringtree_request **request);
+
+/* ------------------------------------------------------------------ 4. requests and groups */
+
+/*
+ * Wait until *request is finished, free it and set it to NULL; the status is the operation's.
+ * A NULL *request is finished already: RINGTREE_OK, so waiting twice does no harm.
+ */
+ringtree_status ringtree_wait(ringtree_request **request);
+
+/* As ringtree_wait() but never waits: RINGTREE_IN_PROGRESS, and *request stays, while it is not finished. */
+ringtree_status ringtree_test(ringtree_request **request);
+
+/* Wait for all `count` requests; NULL entries are skipped. Returns the first status that is not OK; all are freed. */
+ringtree_status ringtree_wait_all(ringtree_request **requests, size_t count);
+
+/*
+ * Between begin and end, calls on `comm` are only noted (their `request` must be NULL); group_end starts them all
+ * as one operation: sends and receives among them progress together, so any pattern of them is free of deadlock,
+ * and collectives run in the order noted. Buffers stay borrowed from the call on. Groups do not nest.
+ * If any noted call had a bad argument it returned that at once and was left out.
+ */
+ringtree_status ringtree_group_begin(ringtree_comm *comm);
+ringtree_status ringtree_group_end(ringtree_comm *comm, ringtree_request **request);
+
+/* ------------------------------------------------------------------ 5. memory and communicators */
+
+/*
+ * `bytes` of zeroed memory, page aligned, that other ranks on this machine can read and write directly, so that
+ * collectives on it need fewer copies. Local, not collective. Owned by `comm`: free it with ringtree_mem_free();
+ * ringtree_destroy() frees what is left. Usable like any other memory, with any communicator. `bytes` may be 0.
+ */
+ringtree_status ringtree_mem_alloc(ringtree_comm *comm, size_t bytes, void **pointer);
+ringtree_status ringtree_mem_free(ringtree_comm *comm, void *pointer);
+
+/*
+ * Ranks that give the same `color` form a new communicator, ordered by (key, rank). Collective over `comm`.
+ * With RINGTREE_NO_COLOR a rank takes part in the call and gets *result NULL.
+ * `result` is independent of `comm`: either may be destroyed first.
+ */
+#define RINGTREE_NO_COLOR UINT32_MAX
+ringtree_status ringtree_split(ringtree_comm *comm, uint32_t color, uint32_t key, ringtree_comm **result);
+
+/*
+ * Fail every waiting and later call of `comm` on all ranks with RINGTREE_ABORTED and `reason` (may be NULL) in the
+ * sentence. May be called from any thread and while another is waiting in `comm`. ringtree_destroy() is still owed.
+ */
+ringtree_status ringtree_abort(ringtree_comm *comm, const char *reason);
+
+/* ------------------------------------------------------------------ 6. advanced */
+
+/*
+ * What the ranks of a new communicator need to find and trust each other: addresses of the process that made it
+ * and a 128-bit secret. Make one with ringtree_id_create(), carry its bytes to all ranks by any private means
+ * (MPI_Bcast, a file, a key-value store), give it to ringtree_init_id(). Plain bytes: copy them freely.
+ */
+typedef struct ringtree_id {
+    unsigned char bytes[256];
+} ringtree_id;
+
+/*
+ * Start a meeting point in this process, served by a thread of its own until the communicator is complete or
+ * RINGTREE_TIMEOUT_MS has passed. One id makes one communicator.
+ */
+ringtree_status ringtree_id_create(ringtree_id *id);
+
+/* Options of one communicator. Set by RINGTREE_OPTIONS_DEFAULT; a zero field takes its setting's value. */
+typedef struct ringtree_options {
+    size_t   size;       /* sizeof(ringtree_options) */
+    uint32_t timeout_ms; /* RINGTREE_TIMEOUT_MS: longest wait for a peer, start included */
+    uint32_t progress_thread; /* 1: a thread moves requests on while the caller computes; 0: RINGTREE_PROGRESS_THREAD */
+} ringtree_options;
+#define RINGTREE_OPTIONS_DEFAULT { sizeof(ringtree_options), 0, 0 }
+
+/* As ringtree_init() but from an id. `options` may be NULL. */
+ringtree_status ringtree_init_id(ringtree_comm **comm, const ringtree_id *id, uint32_t size, uint32_t rank,
+                                 const ringtree_options *options);
+
+/*
+ * An operation of `comm`: every element is multiplied by this rank's *scalar (one element of `type`, copied) before
+ * the sum; narrow floats multiply in float32. Valid for `type` only. Freed by ringtree_op_free() or with `comm`;
+ * not while an operation uses it. At most 64 live per communicator.
+ */
+ringtree_status ringtree_op_premul_sum(ringtree_comm *comm, const void *scalar, ringtree_type type, ringtree_op *op);
+ringtree_status ringtree_op_free(ringtree_comm *comm, ringtree_op op);
+
+typedef enum ringtree_collective {
+    RINGTREE_ALL_REDUCE     = 0,
+    RINGTREE_REDUCE         = 1,
+    RINGTREE_BROADCAST      = 2,
+    RINGTREE_REDUCE_SCATTER = 3,
+    RINGTREE_ALL_GATHER     = 4,
+    RINGTREE_ALL_TO_ALL     = 5,
+    RINGTREE_GATHER         = 6,
+    RINGTREE_SCATTER        = 7,
+    RINGTREE_BARRIER        = 8,
+    RINGTREE_SEND_RECV      = 9,
+    RINGTREE_ALL_TO_ALL_V   = 10
+} ringtree_collective;
+#define RINGTREE_COLLECTIVE_COUNT 11
+
+/*
+ * Write into `text` (at most `capacity` bytes, terminated) which algorithm, transports, lanes and slice size `comm`
+ * would use for this call and why, and the valid alternatives. Local. The text is for people and may change.
+ */
+ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
+                                      ringtree_type type, ringtree_op op, char *text, size_t capacity);
+
+/* Bytes of one element; 0 for a value that is no type. */
+size_t ringtree_type_size(ringtree_type type);
+
+/* "float32" and so on; "?" for a value that is no type. */
+const char *ringtree_type_name(ringtree_type type);
+
+/* "all_reduce" and so on; "?" for a value that is no collective. */
+const char *ringtree_collective_name(ringtree_collective collective);
+
+/* This rank's number among, and the number of, the ranks of `comm` that share this machine's memory. */
+uint32_t ringtree_local_rank(const ringtree_comm *comm);
+uint32_t ringtree_local_size(const ringtree_comm *comm);
+
+/* "0.1.0": of the library at run time. */
+const char *ringtree_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+/*
+ * Every RINGTREE_* setting, declared once in settings.c: name, type, unit, default, help.
+ * A value comes from the environment, else from the file named by RINGTREE_CONFIG (lines NAME=value, # comments),
+ * else is the default. An unknown RINGTREE_* name or a bad value is RINGTREE_INVALID_SETTING with the nearest name.
+ */
+#ifndef RT_SETTINGS_H
+#define RT_SETTINGS_H
+
+#include "error.h"
+
+enum rt_setting {
+    RT_TIMEOUT_MS,       /* u64, 300000 */
+    RT_ALGORITHM,        /* text: "ring" or "all_reduce=ring,broadcast=tree"; "" = chosen */
+    RT_TRANSPORTS,       /* text list in order of preference: "shm,tcp" */
+    RT_INTERFACE,        /* text: prefix list, '=' exact, '^' exclude */
+    RT_HOST,             /* text: pretend to be on this host; ranks with different values share no memory */
+    RT_LOG,              /* text: "", error, warn, info, debug */
+    RT_LOG_FILE,         /* text: %h host, %p pid, %r rank; "" = stderr */
+    RT_CONFIG,           /* text: settings file */
+    RT_PROGRESS_THREAD,  /* bool, 0 */
+    RT_SLICE_BYTES,      /* size, 0 = chosen */
+    RT_SHM_SLOTS,        /* u64, 4 */
+    RT_SHM_SLOT_BYTES,   /* size, 128K */
+    RT_TCP_SOCKETS,      /* u64: sockets per link, 0 = chosen */
+    RT_TCP_SLOT_BYTES,   /* size, 256K */
+    RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */
+    RT_SECRET_FILE,      /* text: file with the shared secret, for launchers that carry none */
+    RT_ROOT,             /* text: host:port of rank 0, for RINGTREE_RANK / RINGTREE_SIZE */
+    RT_PORT,             /* u64: port of the root where the launcher names only a host; 0 = derived */
+    RT_RANK, RT_SIZE,    /* u64 or unset: given by a launcher */
+    RT_LOCAL_RANK, RT_LOCAL_SIZE,
+    RT_ID,               /* text, hidden in output: the id in hex, set by ringtree-run */
+    RT_FAULT,            /* text: fault switch, test builds only */
+    RT_SETTING_COUNT
+};
+
+enum rt_setting_kind { RT_KIND_U64, RT_KIND_SIZE, RT_KIND_BOOL, RT_KIND_TEXT };
+
+struct rt_setting_info {
+    const char          *name; /* "RINGTREE_TIMEOUT_MS" */
+    enum rt_setting_kind kind;
+    const char          *unit; /* "ms", "bytes", "" */
+    const char          *value; /* default, as text */
+    uint64_t             least, most;
+    const char          *help;
+};
+
+#define RT_SETTING_TEXT 512
+
+struct rt_settings {
+    uint64_t number[RT_SETTING_COUNT];                /* U64, SIZE, BOOL */
+    char     text[RT_SETTING_COUNT][RT_SETTING_TEXT]; /* the text as given or the default */
+    uint8_t  given[RT_SETTING_COUNT];                 /* 0 default, 1 file, 2 environment */
+};
+
+extern const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT];
+
+/* Reads file and environment. */
+ringtree_status rt_settings_load(struct rt_settings *settings, struct rt_error *error);
+
+/* The parser alone, for tests and fuzzers: `text` of `length` bytes in the file's form, over what is in *settings. */
+ringtree_status rt_settings_parse(struct rt_settings *settings, const char *text, size_t length, const char *origin,
+                                  struct rt_error *error);
+void rt_settings_defaults(struct rt_settings *settings);
+
+#endif

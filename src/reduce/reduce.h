@@ -1,0 +1,44 @@
+/*
+ * Element kernels: type x op, scalar and SIMD, chosen at run time from the CPU; every path gives the same bits.
+ * Pointers need no alignment. A target may be the very same pointer as a source, but not overlap it otherwise.
+ * Narrow floats (float16, bfloat16, float8) are widened to float32, combined, and rounded once to nearest even.
+ * NaN propagates in every op. AVG is SUM here: see rt_divide() and rt_scale().
+ */
+#ifndef RT_REDUCE_H
+#define RT_REDUCE_H
+
+#include <ringtree/ringtree.h>
+#include <stdbool.h>
+
+/* target[i] = a[i] op b[i]. `op` is one of the five built in. */
+void rt_reduce(void *target, const void *a, const void *b, size_t count, ringtree_type type, ringtree_op op);
+
+/*
+ * target[i] = sources[0][i] op sources[1][i] op ...: strictly in that order, `n` >= 1 of them, the running value
+ * held in float32 for narrow floats and rounded once. Reads all sources of a block before it writes the block, so
+ * target may be one of them.
+ */
+void rt_reduce_many(void *target, const void *const *sources, uint32_t n, size_t count, ringtree_type type,
+                    ringtree_op op);
+
+/* target[i] = source[i] * *scalar (float32 arithmetic for narrow floats; integers wrap). target may equal source. */
+void rt_scale(void *target, const void *source, size_t count, ringtree_type type, const void *scalar);
+
+/* target[i] = source[i] / n, as AVG does it: integers truncate, narrow floats in float32. target may equal source. */
+void rt_divide(void *target, const void *source, size_t count, ringtree_type type, uint32_t n);
+
+/* AVG divides narrow floats before the sum (true), the others after (false). */
+bool rt_divides_first(ringtree_type type);
+
+/* memcpy that streams past the caches when `bytes` is far larger than they are. */
+void rt_copy(void *target, const void *source, size_t bytes);
+
+/* Conversions, exact or rounded to nearest even; for tests, codecs and the benchmark's verification. */
+float    rt_to_float(const void *source, ringtree_type type);          /* narrow floats */
+void     rt_from_float(void *target, float value, ringtree_type type); /* narrow floats */
+
+/* "avx512", "avx2", "scalar": which path runs. rt_reduce_use("scalar") forces one, for tests; false: not on this CPU. */
+const char *rt_reduce_path(void);
+bool rt_reduce_use(const char *path);
+
+#endif

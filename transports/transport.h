@@ -1,0 +1,95 @@
+/*
+ * A transport carries slices, in order, one way, from one rank to one other.
+ * Nothing here blocks, calls up, or holds a lock across this line. A link is used by one thread at a time.
+ * close() is safe on a link whose open() failed half way: the core zeroes the link first.
+ *
+ * Sender: reserve() a slot (NULL: none is free, or the link is not connected yet: try later), then send() either the
+ * reserved memory once it is filled, or other memory. Memory that is not a slot stays borrowed until sent() counts it.
+ * Receiver: recv() until it gives a slice; unless it was delivered to `into` the data stays valid, in place, until
+ * release(). One slice is held at a time. A slice that was delivered to `into` is released in the same way.
+ */
+#ifndef RT_TRANSPORT_H
+#define RT_TRANSPORT_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/settings.h"
+
+/*
+ * Goes ahead of every slice. The first 32 bytes are the sender's call; the receiver compares them with its own, so
+ * that ranks which call different things find out at once. Little endian on the wire.
+ */
+struct rt_frame {
+    uint64_t sequence; /* number of the operation on the communicator (or of the message between two peers) */
+    uint64_t count;    /* elements, as the caller gave it */
+    uint32_t op;       /* ringtree_op; handles of ringtree_op_premul_sum() are all sent as 0x100 */
+    uint32_t root;     /* RT_NONE where there is none */
+    uint8_t  collective, type, lane, reserved;
+    uint32_t bytes; /* payload that follows; checked against the receiver's before it is touched */
+};
+_Static_assert(sizeof(struct rt_frame) == 32, "the wire format");
+
+/* What a transport needs from the communicator. Owned by it, outlives the links. */
+struct rt_control; /* bootstrap/control.h: authenticated connections */
+struct rt_node;    /* shm/node.h: the memory shared with the ranks on this machine */
+struct rt_fabric {
+    uint32_t                  rank, nranks;
+    const struct rt_settings *settings;
+    const struct rt_clock    *clock;
+    struct rt_control        *control;
+    struct rt_node           *node; /* NULL: no shared memory */
+};
+
+/* Filled by the core before open(); a transport's link begins with it. */
+struct rt_link {
+    const struct rt_transport *transport;
+    struct rt_fabric          *fabric;
+    uint32_t                   peer, lane; /* lane: 0 .. RT_MAX_LANES-1 collectives, RT_P2P_LANE point to point */
+    bool                       sender;     /* true: this rank sends to peer; false: it receives from it */
+    uint32_t                   slots, slot_bytes; /* set by open() */
+};
+
+#define RT_P2P_LANE   8 /* after RT_MAX_LANES collective lanes */
+#define RT_LINK_LANES 9
+
+struct rt_pollfd; /* struct pollfd */
+
+struct rt_transport {
+    size_t      size;      /* of this table: older transports stay valid when it grows */
+    const char *name;      /* "tcp": also its name in RINGTREE_TRANSPORTS */
+    size_t      link_size; /* bytes the core allocates for a link, zeroed */
+    /* Can this rank reach that peer? On false, `why` gets the reason (may be NULL). */
+    bool (*reaches)(const struct rt_fabric *fabric, uint32_t peer, char *why, size_t capacity);
+    /* Start; connecting goes on inside reserve() and recv(). Sets slots and slot_bytes, equal at both ends. */
+    ringtree_status (*open)(struct rt_link *link, struct rt_error *error);
+    /* Memory of link->slot_bytes to build the next slice in; NULL: none now. The same until it is sent. Any error is
+     * in *error and is then given by send() too. */
+    void *(*reserve)(struct rt_link *link, struct rt_error *error);
+    /* RINGTREE_OK: taken. RINGTREE_IN_PROGRESS: no slot free, call again. `data` may be what reserve() gave. */
+    ringtree_status (*send)(struct rt_link *link, const struct rt_frame *frame, const void *data,
+                            struct rt_error *error);
+    /* How many slices handed to send() are no longer borrowed; also moves the sending on. */
+    uint64_t (*sent)(struct rt_link *link, struct rt_error *error);
+    /*
+     * RINGTREE_OK: *frame and *data are the next slice. RINGTREE_IN_PROGRESS: not complete yet.
+     * `into` (of `capacity` bytes) non-NULL: deliver there, and *data == into; a transport may do so at once as bytes
+     * arrive, so call again with the same `into`, which then holds unspecified bytes until RINGTREE_OK. A frame longer
+     * than `capacity` or slot_bytes, or one whose first 28 bytes differ from *expect, is not delivered to `into`:
+     * RINGTREE_OK with *data NULL, and the caller reports the mismatch.
+     */
+    ringtree_status (*recv)(struct rt_link *link, const struct rt_frame *expect, void *into, size_t capacity,
+                            struct rt_frame *frame, const void **data, struct rt_error *error);
+    void (*release)(struct rt_link *link);
+    /* For sleeping: the descriptor and poll(2) events that end the link's present wait; -1: a doorbell does. */
+    int (*pollfd)(struct rt_link *link, short *events);
+    /* Everything sent has left this process's hands (or failed). For a clean end. */
+    bool (*flushed)(struct rt_link *link);
+    void (*close)(struct rt_link *link);
+    /* For sentences: "shm", "tcp 10.0.0.1:4242 (eth0), 2 sockets". */
+    const char *(*describe)(struct rt_link *link, char *text, size_t capacity);
+};
+
+extern const struct rt_transport rt_transport_shm;
+extern const struct rt_transport rt_transport_tcp;
+
+#endif
