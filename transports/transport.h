@@ -49,10 +49,11 @@ struct rt_link {
     uint32_t                   slots, slot_bytes; /* set by open() */
 };
 
+#ifndef RT_NONE
+#define RT_NONE UINT32_MAX
+#endif
 #define RT_P2P_LANE   8 /* after RT_MAX_LANES collective lanes */
 #define RT_LINK_LANES 9
-
-struct rt_pollfd; /* struct pollfd */
 
 struct rt_transport {
     size_t      size;      /* of this table: older transports stay valid when it grows */

@@ -23,7 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_NONE      UINT32_MAX
+#ifndef RT_NONE
+#define RT_NONE UINT32_MAX
+#endif
 #define RT_MAX_LANES 8
 
 enum rt_verb {
