@@ -53,6 +53,11 @@ enum rt_step_flags {
  * `from2` names a second peer whose message meets the first in the same reduction, added in float32 for narrow
  * floats: (received from `from`) op (received from `from2`) op source, or with RT_OWN_FIRST source op `from` op `from2`.
  *
+ * `length_chunk`: the array chunk whose length the message has (i of a span: length_chunk + i * stride). Both ends must
+ * name the same one: the last chunk of a cut array is shorter, or empty, and an empty message is skipped by both.
+ * RT_NONE: source_chunk of SEND and COPY, target_chunk of the verbs that keep, source_chunk of RECV_REDUCE_SEND; so it
+ * must be set where that buffer is SCRATCH (matters to all_reduce, reduce and broadcast; blocks are all equally long).
+ *
  * `wait_lane`: before this step, lane wait_lane of the same rank must have finished its whole program for the same
  * slice. Used once at a tree's root, between the up lane and the down lane.
  */
@@ -60,7 +65,7 @@ struct rt_step {
     uint8_t  verb, source, target, flags;
     uint32_t source_chunk, target_chunk, span, stride;
     uint32_t from, from2, to, to2; /* ranks or RT_NONE. to2: the same data goes to a second peer (tree down) */
-    uint32_t wait_lane;
+    uint32_t wait_lane, length_chunk;
 };
 
 /* Where ranks live. node_of[r] is 0 .. nnodes-1, numbered by first appearance. NULL: one node holds all. */
@@ -100,7 +105,16 @@ const struct rt_algorithm *rt_algorithm_find(ringtree_collective collective, con
 static inline struct rt_step rt_step_new(enum rt_verb verb)
 {
     return (struct rt_step){ .verb = (uint8_t)verb, .source = RT_INPUT, .target = RT_OUTPUT, .span = 1, .stride = 1,
-                             .from = RT_NONE, .from2 = RT_NONE, .to = RT_NONE, .to2 = RT_NONE, .wait_lane = RT_NONE };
+                             .from = RT_NONE, .from2 = RT_NONE, .to = RT_NONE, .to2 = RT_NONE, .wait_lane = RT_NONE,
+                             .length_chunk = RT_NONE };
+}
+
+/* The array chunk that gives the message its length. */
+static inline uint32_t rt_step_length_chunk(const struct rt_step *step)
+{
+    if (step->length_chunk != RT_NONE) return step->length_chunk;
+    const bool by_source = step->verb == RT_SEND || step->verb == RT_COPY || step->verb == RT_RECV_REDUCE_SEND;
+    return by_source ? step->source_chunk : step->target_chunk;
 }
 
 static inline bool rt_step_receives(const struct rt_step *step)
