@@ -2,6 +2,7 @@
 #ifndef RT_CLOCK_H
 #define RT_CLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct rt_clock {

@@ -22,6 +22,9 @@ ringtree_status rt_vfail(struct rt_error *error, ringtree_status status, const c
 /* As rt_fail() with RINGTREE_SYSTEM; ": <errno in words>" is appended. Keeps errno. */
 ringtree_status rt_fail_errno(struct rt_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* errno in words: a constant string, never NULL, the same in every locale. */
+const char *rt_errno_words(int number);
+
 /* Forget: status OK, "" */
 void rt_error_clear(struct rt_error *error);
 

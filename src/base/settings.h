@@ -2,6 +2,10 @@
  * Every RINGTREE_* setting, declared once in settings.c: name, type, unit, default, help.
  * A value comes from the environment, else from the file named by RINGTREE_CONFIG (lines NAME=value, # comments),
  * else is the default. An unknown RINGTREE_* name or a bad value is RINGTREE_INVALID_SETTING with the nearest name.
+ *
+ * The file: spaces around names and values do not count; a # at a line's start or after a space begins a comment; a
+ * name may come once. Numbers are whole, without sign; sizes take K, M and G (times 1024); bools 0 1 no yes off on
+ * false true. A setting without default (RINGTREE_RANK) is number 0, text "" and given 0 while it is unset.
  */
 #ifndef RT_SETTINGS_H
 #define RT_SETTINGS_H
@@ -44,6 +48,8 @@ struct rt_setting_info {
     const char          *value; /* default, as text */
     uint64_t             least, most;
     const char          *help;
+    const char          *choices; /* "error warn": the words allowed besides ""; NULL: any text */
+    bool                 hidden;  /* a secret: sentences and tables do not show its value */
 };
 
 #define RT_SETTING_TEXT 512
@@ -56,12 +62,19 @@ struct rt_settings {
 
 extern const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT];
 
-/* Reads file and environment. */
+/* Reads file and environment. After a failure *settings holds nothing of use. */
 ringtree_status rt_settings_load(struct rt_settings *settings, struct rt_error *error);
 
 /* The parser alone, for tests and fuzzers: `text` of `length` bytes in the file's form, over what is in *settings. */
 ringtree_status rt_settings_parse(struct rt_settings *settings, const char *text, size_t length, const char *origin,
                                   struct rt_error *error);
 void rt_settings_defaults(struct rt_settings *settings);
+
+/* One setting from text, as if it had come from `origin`, which begins the sentence of an error. */
+ringtree_status rt_setting_set(struct rt_settings *settings, enum rt_setting setting, const char *value,
+                               const char *origin, struct rt_error *error);
+
+/* The setting of that full name, or RT_SETTING_COUNT. */
+enum rt_setting rt_setting_find(const char *name);
 
 #endif

@@ -1,0 +1,75 @@
+/* The table of settings: the only place where one is declared. What reads it is in settings_read.c. */
+#include "settings.h"
+
+#define KIB 1024u
+#define MIB (1024u * 1024u)
+#define MOST_RANKS (1u << 20)
+
+#define NUMBER(name_, unit_, default_, least_, most_, help_)                                                           \
+    { .name = "RINGTREE_" name_, .kind = RT_KIND_U64, .unit = unit_, .value = default_, .least = least_,               \
+      .most = most_, .help = help_ }
+#define SIZE(name_, default_, least_, most_, help_)                                                                    \
+    { .name = "RINGTREE_" name_, .kind = RT_KIND_SIZE, .unit = "bytes", .value = default_, .least = least_,            \
+      .most = most_, .help = help_ }
+#define BOOL(name_, default_, help_)                                                                                   \
+    { .name = "RINGTREE_" name_, .kind = RT_KIND_BOOL, .unit = "", .value = default_, .most = 1, .help = help_ }
+#define TEXT(name_, default_, help_)                                                                                   \
+    { .name = "RINGTREE_" name_, .kind = RT_KIND_TEXT, .unit = "", .value = default_, .help = help_ }
+#define CHOICE(name_, choices_, help_)                                                                                 \
+    { .name = "RINGTREE_" name_, .kind = RT_KIND_TEXT, .unit = "", .value = "", .help = help_, .choices = choices_ }
+#define SECRET(name_, help_)                                                                                           \
+    { .name = "RINGTREE_" name_, .kind = RT_KIND_TEXT, .unit = "", .value = "", .help = help_, .hidden = true }
+
+const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
+    [RT_TIMEOUT_MS] = NUMBER("TIMEOUT_MS", "ms", "300000", 1, INT32_MAX,
+        "longest wait for another rank, at the start and in every operation; then the call fails and names that rank"),
+    [RT_ALGORITHM] = TEXT("ALGORITHM", "",
+        "forces an algorithm: a name such as ring for every collective, or a list such as "
+        "all_reduce=ring,broadcast=tree; empty: chosen for each call; an impossible one is an error"),
+    [RT_TRANSPORTS] = TEXT("TRANSPORTS", "shm,tcp",
+        "transports that may be used, preferred first; tcp alone switches shared memory off"),
+    [RT_INTERFACE] = TEXT("INTERFACE", "",
+        "network interfaces to use: beginnings of names (eth,ib), exact names (=eth0,eth1), or all but these "
+        "(^docker,lo); empty: all, with loopback, link-local and container bridges last"),
+    [RT_HOST] = TEXT("HOST", "",
+        "pretend to be on the host of this name: ranks with different names share no memory; for tests"),
+    [RT_LOG] = CHOICE("LOG", "error warn info debug",
+        "log this and everything graver; empty: nothing"),
+    [RT_LOG_FILE] = TEXT("LOG_FILE", "",
+        "file that log lines are added to; %h stands for the host, %p for the process, %r for the rank, %% for %; "
+        "empty: standard error"),
+    [RT_CONFIG] = TEXT("CONFIG", "",
+        "file with more settings, one NAME=value a line, # begins a comment; the environment wins over it"),
+    [RT_PROGRESS_THREAD] = BOOL("PROGRESS_THREAD", "0",
+        "1: a thread of each communicator moves requests on while the caller computes"),
+    [RT_SLICE_BYTES] = SIZE("SLICE_BYTES", "0", 0, 1024 * MIB,
+        "largest piece that a collective hands to a transport at once; 0: chosen"),
+    [RT_SHM_SLOTS] = NUMBER("SHM_SLOTS", "", "4", 2, 64,
+        "slices in flight between two ranks in shared memory"),
+    [RT_SHM_SLOT_BYTES] = SIZE("SHM_SLOT_BYTES", "128K", 4 * KIB, 64 * MIB,
+        "size of one slice in shared memory"),
+    [RT_TCP_SOCKETS] = NUMBER("TCP_SOCKETS", "", "0", 0, 16,
+        "TCP connections between two ranks, per direction and lane; 0: chosen"),
+    [RT_TCP_SLOT_BYTES] = SIZE("TCP_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
+        "size of one slice on a TCP link"),
+    [RT_DIRECT] = BOOL("DIRECT", "1",
+        "0: ranks that share memory do not use the direct paths (one-shot for small, two-shot for large arrays)"),
+    [RT_SPIN_POLLS] = NUMBER("SPIN_POLLS", "", "0", 0, UINT32_MAX,
+        "polls before a waiting rank gives its core away; 0: chosen from cores and ranks"),
+    [RT_SECRET_FILE] = TEXT("SECRET_FILE", "",
+        "file with the secret that the ranks share, for launchers that carry none; readable by you alone"),
+    [RT_ROOT] = TEXT("ROOT", "",
+        "host:port where rank 0 listens, together with RINGTREE_RANK and RINGTREE_SIZE; [address]:port for IPv6"),
+    [RT_PORT] = NUMBER("PORT", "", "0", 0, 65535,
+        "port of rank 0 where the launcher names only a host; 0: derived from the job's number"),
+    [RT_RANK] = NUMBER("RANK", "", "", 0, MOST_RANKS - 1,
+        "this rank's number; given by a launcher"),
+    [RT_SIZE] = NUMBER("SIZE", "", "", 1, MOST_RANKS,
+        "the number of ranks; given by a launcher"),
+    [RT_LOCAL_RANK] = NUMBER("LOCAL_RANK", "", "", 0, MOST_RANKS - 1,
+        "this rank's number on its machine; given by a launcher"),
+    [RT_LOCAL_SIZE] = NUMBER("LOCAL_SIZE", "", "", 1, MOST_RANKS,
+        "the number of ranks on this machine; given by a launcher"),
+    [RT_ID] = SECRET("ID", "the communicator's id in hex, with its secret; set by ringtree-run"),
+    [RT_FAULT] = TEXT("FAULT", "", "breaks something on purpose, for tests; only in builds with tests"),
+};
