@@ -40,4 +40,11 @@ bool rt_address_from_sockaddr(struct rt_address *address, const struct sockaddr 
 /* "10.0.0.1:4242 (eth0)" into `text`, which is returned. */
 const char *rt_address_text(const struct rt_address *address, char *text, size_t capacity);
 
+/* The same machine and, for link-local addresses, the same zone; whatever the ports. */
+bool rt_address_same_host(const struct rt_address *a, const struct rt_address *b);
+
+/* A peer's link-local IPv6 address is reached through this rank's own zone (of the same interface name, else its best
+ * link-local one); others are left alone. Call it before connecting to an address that another rank sent. */
+void rt_address_adopt_zone(struct rt_address *peer, const struct rt_place *self);
+
 #endif

@@ -1,0 +1,16 @@
+/* How many cores this process may really use. */
+#ifndef RT_CORES_H
+#define RT_CORES_H
+
+#include <stdint.h>
+
+/* Cores of this process's affinity; *mask gets those numbered 0 to 63. At least 1. */
+uint32_t rt_cores_allowed(uint64_t *mask);
+
+/*
+ * The whole cores that the cgroup v2 quotas (cpu.max) leave, rounded up; UINT32_MAX without a limit.
+ * `membership` is /proc/self/cgroup and `root` /sys/fs/cgroup, or a test's copies.
+ */
+uint32_t rt_cores_quota(const char *membership, const char *root);
+
+#endif
