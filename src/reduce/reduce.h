@@ -37,8 +37,15 @@ void rt_copy(void *target, const void *source, size_t bytes);
 float    rt_to_float(const void *source, ringtree_type type);          /* narrow floats */
 void     rt_from_float(void *target, float value, ringtree_type type); /* narrow floats */
 
+/* The same for arrays. Pointers as everywhere here; the arrays must not overlap. */
+void rt_widen(float *target, const void *source, size_t count, ringtree_type type);
+void rt_narrow(void *target, const float *source, size_t count, ringtree_type type);
+
 /* "avx512", "avx2", "scalar": which path runs. rt_reduce_use("scalar") forces one, for tests; false: not on this CPU. */
 const char *rt_reduce_path(void);
 bool rt_reduce_use(const char *path);
+
+/* As ringtree_type_size(), for a value that is a type. */
+size_t rt_element_bytes(ringtree_type type);
 
 #endif

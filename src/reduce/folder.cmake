@@ -1,0 +1,9 @@
+# Each path is compiled for its own CPUs; no contraction to fused multiply-add, so that all paths round alike.
+set(rt_kernel_flags -ffp-contract=off $<$<NOT:$<CONFIG:Debug>>:-O3>)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_scalar.c PROPERTIES COMPILE_OPTIONS "${rt_kernel_flags}")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_avx2.c PROPERTIES
+                              COMPILE_OPTIONS "${rt_kernel_flags};-mavx2;-mf16c")
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_avx512.c PROPERTIES
+                              COMPILE_OPTIONS "${rt_kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+endif()
