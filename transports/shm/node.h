@@ -29,6 +29,8 @@ uint32_t rt_node_rank(const struct rt_node *node, uint32_t i);  /* communicator 
 uint32_t rt_node_find(const struct rt_node *node, uint32_t rank); /* its local index, or RT_NONE */
 bool rt_node_oversubscribed(const struct rt_node *node);        /* more local ranks than cores they may use */
 
+uint32_t rt_node_slot_bytes(const struct rt_node *node);        /* of this node's links */
+
 /* ---- waiting: a rank that will sleep says so, looks once more, and sleeps in poll() with the doorbell descriptor.
  * Senders ring only a rank that sleeps. The flag is read without a fence, so a ring can be missed once in a long while:
  * sleeps are at most a few milliseconds long. */

@@ -1,0 +1,207 @@
+/* From a checked call to a running operation: plan, program, queue, group. */
+#include "collective.h"
+#include "plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+static ringtree_status no_memory(ringtree_comm *comm)
+{
+    return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for an operation", comm->rank);
+}
+
+/* Groups note operations and start them later; everybody else starts at once. */
+static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation, ringtree_request **request)
+{
+    operation->next = NULL;
+    if (comm->grouping) {
+        if (comm->group_last) comm->group_last->next = operation;
+        else comm->group_first = operation;
+        comm->group_last = operation;
+        comm->group_parts++;
+        return RINGTREE_OK;
+    }
+    operation->request = rt_request_new(comm, 1);
+    if (!operation->request) {
+        rt_operation_drop(comm->engine, operation);
+        return no_memory(comm);
+    }
+    ringtree_request *mine = operation->request;
+    rt_engine_lock(comm->engine);
+    rt_engine_start(comm->engine, operation);
+    rt_engine_unlock(comm->engine);
+    return rt_request_hand(comm, mine, request);
+}
+
+/* The others go on with this call, so not being able to join it is a failure of the communicator. */
+static ringtree_status give_up(ringtree_comm *comm, ringtree_status status)
+{
+    if (status == RINGTREE_OK || status == RINGTREE_INVALID_SETTING) return status;
+    rt_engine_fail(comm->engine, &comm->error);
+    return rt_comm_failed(comm);
+}
+
+static size_t plan_bytes(const struct rt_call *call)
+{
+    return call->count * call->element;
+}
+
+ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+{
+    struct rt_plan plan = { RT_BY_NOTHING, NULL, 0, 0 };
+    const struct rt_program *program = NULL;
+    ringtree_status status = RINGTREE_OK;
+    const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
+    if (!nothing && (call->count || call->frame.collective == RINGTREE_BARRIER))
+        status = rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root,
+                                &plan, &comm->error);
+    rt_engine_lock(comm->engine);
+    if (status == RINGTREE_OK && plan.method == RT_BY_PROGRAM)
+        status = rt_engine_program(comm->engine, plan.algorithm, call->frame.root, &program, &comm->error);
+    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    rt_engine_unlock(comm->engine);
+    if (status != RINGTREE_OK) return give_up(comm, status);
+    if (!operation) return give_up(comm, no_memory(comm));
+    operation->method = plan.method;
+    operation->program = program;
+    operation->slice_bytes = plan.slice_bytes;
+    operation->call = *call;
+    return begin(comm, operation, request);
+}
+
+ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, struct rt_transfer *sends,
+                                   struct rt_transfer *recvs, ringtree_request **request)
+{
+    ringtree_status status = RINGTREE_OK;
+    rt_engine_lock(comm->engine);
+    for (uint32_t peer = 0; peer < comm->nranks && status == RINGTREE_OK; peer++) {
+        if (peer == comm->rank) continue;
+        status = rt_wire_open(comm->engine, true, RT_LANE_ALL_TO_ALL_V, peer, &comm->error);
+        if (status == RINGTREE_OK)
+            status = rt_wire_open(comm->engine, false, RT_LANE_ALL_TO_ALL_V, peer, &comm->error);
+    }
+    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    rt_engine_unlock(comm->engine);
+    if (!operation) {
+        free(sends);
+        free(recvs);
+        return give_up(comm, status == RINGTREE_OK ? no_memory(comm) : status);
+    }
+    operation->method = RT_BY_TRANSFERS;
+    operation->call = *call;
+    operation->sends = sends;
+    operation->recvs = recvs;
+    return begin(comm, operation, request);
+}
+
+static void group_append(ringtree_comm *comm, struct rt_transfer *transfer, bool sends)
+{
+    struct rt_transfer ***end = sends ? &comm->group_sends_end : &comm->group_recvs_end;
+    transfer->next = NULL;
+    **end = transfer;
+    *end = &transfer->next;
+    comm->group_parts++;
+}
+
+ringtree_status rt_message_start(ringtree_comm *comm, const struct rt_transfer *message, bool sends,
+                                 ringtree_request **request)
+{
+    ringtree_status status = RINGTREE_OK;
+    rt_engine_lock(comm->engine);
+    if (message->peer != comm->rank)
+        status = rt_wire_open(comm->engine, sends, RT_P2P_LANE, message->peer, &comm->error);
+    struct rt_transfer *transfer = status == RINGTREE_OK ? rt_engine_transfer(comm->engine) : NULL;
+    rt_engine_unlock(comm->engine);
+    if (status != RINGTREE_OK) return give_up(comm, status);
+    if (!transfer) return give_up(comm, no_memory(comm));
+    *transfer = *message;
+    if (comm->grouping) {
+        group_append(comm, transfer, sends);
+        return RINGTREE_OK;
+    }
+    ringtree_request *mine = rt_request_new(comm, 1);
+    if (!mine) {
+        rt_transfer_drop(comm->engine, transfer);
+        return no_memory(comm);
+    }
+    transfer->request = mine;
+    rt_engine_lock(comm->engine);
+    rt_engine_transfer_start(comm->engine, transfer, sends);
+    rt_engine_unlock(comm->engine);
+    return rt_request_hand(comm, mine, request);
+}
+
+/* ---- groups */
+
+ringtree_status ringtree_group_begin(ringtree_comm *comm)
+{
+    ringtree_status status = rt_comm_check(comm, "ringtree_group_begin");
+    if (status != RINGTREE_OK) return status;
+    if (comm->grouping)
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_group_begin: a group is open; groups do not nest");
+    comm->grouping = true;
+    comm->group_parts = 0;
+    comm->group_first = comm->group_last = NULL;
+    comm->group_sends = comm->group_recvs = NULL;
+    comm->group_sends_end = &comm->group_sends;
+    comm->group_recvs_end = &comm->group_recvs;
+    return RINGTREE_OK;
+}
+
+static void start_transfers(ringtree_comm *comm, struct rt_transfer *transfer, ringtree_request *request, bool sends)
+{
+    while (transfer) {
+        struct rt_transfer *next = transfer->next;
+        transfer->request = request;
+        rt_engine_transfer_start(comm->engine, transfer, sends);
+        transfer = next;
+    }
+}
+
+static void start_all(ringtree_comm *comm, ringtree_request *request)
+{
+    rt_engine_lock(comm->engine);
+    while (comm->group_first) {
+        struct rt_operation *operation = comm->group_first;
+        comm->group_first = operation->next;
+        operation->request = request;
+        rt_engine_start(comm->engine, operation);
+    }
+    start_transfers(comm, comm->group_sends, request, true);
+    start_transfers(comm, comm->group_recvs, request, false);
+    rt_engine_unlock(comm->engine);
+}
+
+void rt_group_drop(ringtree_comm *comm)
+{
+    while (comm->group_first) {
+        struct rt_operation *operation = comm->group_first;
+        comm->group_first = operation->next;
+        rt_operation_drop(comm->engine, operation);
+    }
+    for (int sends = 0; sends < 2; sends++) {
+        struct rt_transfer *transfer = sends ? comm->group_sends : comm->group_recvs;
+        while (transfer) {
+            struct rt_transfer *next = transfer->next;
+            rt_transfer_drop(comm->engine, transfer);
+            transfer = next;
+        }
+    }
+    comm->group_sends = comm->group_recvs = NULL;
+}
+
+ringtree_status ringtree_group_end(ringtree_comm *comm, ringtree_request **request)
+{
+    if (request) *request = NULL;
+    if (comm && comm->live == RT_COMM_LIVE && !comm->grouping)
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_group_end: no group is open");
+    ringtree_status status = rt_comm_check(comm, "ringtree_group_end");
+    ringtree_request *mine = status == RINGTREE_OK ? rt_request_new(comm, comm->group_parts) : NULL;
+    if (comm && comm->live == RT_COMM_LIVE) comm->grouping = false;
+    if (status == RINGTREE_OK && !mine) status = no_memory(comm);
+    if (status != RINGTREE_OK) {
+        if (comm && comm->live == RT_COMM_LIVE) rt_group_drop(comm);
+        return status;
+    }
+    start_all(comm, mine);
+    return rt_request_hand(comm, mine, request);
+}

@@ -1,0 +1,203 @@
+/* Communicators: made from a meeting, ended together. */
+#include "comm.h"
+#include "base/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
+{
+    if (comm->grouping) rt_group_drop(comm);
+    rt_engine_close(comm->engine, wait_ms);
+    if (comm->control) rt_control_close(comm->control, wait_ms);
+    if (comm->node) rt_node_close(comm->node);
+    while (comm->memory) {
+        struct rt_private_memory *next = comm->memory->next;
+        free(comm->memory->pointer);
+        free(comm->memory);
+        comm->memory = next;
+    }
+    while (comm->requests) {
+        ringtree_request *next = comm->requests->made;
+        free(comm->requests);
+        comm->requests = next;
+    }
+    if (comm->logging) rt_log_close();
+    free(comm->node_of);
+    comm->live = 0;
+    free(comm);
+}
+
+static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *meeting, bool progress_thread,
+                                  struct rt_error *error)
+{
+    ringtree_status status = rt_log_open(&comm->settings, comm->rank, error);
+    if (status != RINGTREE_OK) return status;
+    comm->logging = true;
+    const struct rt_control_options options = { comm->rank, comm->nranks, comm->timeout_ms, meeting, &comm->settings,
+                                                &rt_system_clock };
+    status = rt_control_open(&comm->control, &options, error);
+    if (status == RINGTREE_OK)
+        status = rt_node_open(&comm->node, comm->control, &comm->settings, comm->rank, comm->nranks, comm->node_of, error);
+    if (status != RINGTREE_OK) return status;
+    const struct rt_fabric fabric = { comm->rank, comm->nranks, &comm->settings, &rt_system_clock, comm->control,
+                                      comm->node };
+    status = rt_engine_open(&comm->engine, &fabric, comm->node_of, comm->timeout_ms, error);
+    if (status == RINGTREE_OK && progress_thread) status = rt_progress_start(comm->engine, error);
+    return status;
+}
+
+ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *settings, const struct rt_meeting *meeting,
+                             uint32_t rank, uint32_t nranks, const ringtree_options *options, struct rt_error *error)
+{
+    ringtree_comm *comm = calloc(1, sizeof *comm);
+    if (comm) comm->node_of = calloc(nranks, sizeof *comm->node_of);
+    if (!comm || !comm->node_of) {
+        free(comm);
+        return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for a communicator", rank);
+    }
+    comm->rank = rank;
+    comm->nranks = nranks;
+    comm->settings = *settings;
+    comm->timeout_ms = options && options->timeout_ms ? options->timeout_ms : (uint32_t)settings->number[RT_TIMEOUT_MS];
+    const bool thread = (options && options->progress_thread) || settings->number[RT_PROGRESS_THREAD];
+    ringtree_status status = comm_start(comm, meeting, thread, error);
+    if (status != RINGTREE_OK) {
+        comm_free(comm, 0);
+        return status;
+    }
+    comm->live = RT_COMM_LIVE;
+    rt_log(RT_LOG_INFO, "communicator of %u ranks on %u nodes is ready; this is rank %u, %u ranks share this machine",
+           nranks, comm->engine->layout.nnodes, rank, ringtree_local_size(comm));
+    *result = comm;
+    return RINGTREE_OK;
+}
+
+ringtree_status ringtree_init(ringtree_comm **comm)
+{
+    struct rt_error *error = rt_thread_error();
+    rt_error_clear(error);
+    if (!comm) return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "ringtree_init: comm is NULL");
+    *comm = NULL;
+    struct rt_settings *settings = malloc(sizeof *settings);
+    if (!settings) return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_init: no memory");
+    struct rt_launch launch;
+    ringtree_status status = rt_settings_load(settings, error);
+    if (status == RINGTREE_OK) status = rt_launch_find(&launch, settings, error);
+    if (status == RINGTREE_OK)
+        status = rt_comm_make(comm, settings, launch.nranks > 1 ? &launch.meeting : NULL, launch.rank, launch.nranks,
+                              NULL, error);
+    free(settings);
+    return status;
+}
+
+static ringtree_status check_options(const ringtree_options *options, struct rt_error *error)
+{
+    if (!options || options->size == sizeof *options) return RINGTREE_OK;
+    return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
+                   "ringtree_init_id: options->size is %zu, not %zu; begin with RINGTREE_OPTIONS_DEFAULT", options->size,
+                   sizeof *options);
+}
+
+ringtree_status ringtree_init_id(ringtree_comm **comm, const ringtree_id *id, uint32_t size, uint32_t rank,
+                                 const ringtree_options *options)
+{
+    struct rt_error *error = rt_thread_error();
+    rt_error_clear(error);
+    if (!comm || !id) return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "ringtree_init_id: comm or id is NULL");
+    *comm = NULL;
+    if (size == 0 || size > RT_MOST_RANKS || rank >= size)
+        return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
+                       "ringtree_init_id: rank %u of %u: size must be 1 to %u and rank below it", rank, size, RT_MOST_RANKS);
+    ringtree_status status = check_options(options, error);
+    if (status != RINGTREE_OK) return status;
+    struct rt_settings *settings = malloc(sizeof *settings);
+    if (!settings) return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_init_id: no memory");
+    struct rt_meeting meeting;
+    status = rt_settings_load(settings, error);
+    if (status == RINGTREE_OK) status = rt_meeting_from_id(&meeting, id, error);
+    if (status == RINGTREE_OK) status = rt_comm_make(comm, settings, &meeting, rank, size, options, error);
+    free(settings);
+    return status;
+}
+
+ringtree_status ringtree_id_create(ringtree_id *id)
+{
+    struct rt_error *error = rt_thread_error();
+    rt_error_clear(error);
+    if (!id) return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "ringtree_id_create: id is NULL");
+    struct rt_settings *settings = malloc(sizeof *settings);
+    if (!settings) return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_id_create: no memory");
+    struct rt_meeting meeting;
+    ringtree_status status = rt_settings_load(settings, error);
+    if (status == RINGTREE_OK) status = rt_meeting_serve(&meeting, NULL, settings, error);
+    if (status == RINGTREE_OK) rt_meeting_to_id(&meeting, id);
+    free(settings);
+    return status;
+}
+
+ringtree_status ringtree_destroy(ringtree_comm *comm)
+{
+    if (!comm) return RINGTREE_OK;
+    if (comm->live != RT_COMM_LIVE)
+        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_destroy: not a live communicator");
+    /* A rank that still calls a collective learns from the watchdog that this one is in destroy. */
+    struct rt_frame frame = { .sequence = comm->engine->sequence + 1, .root = RT_NONE, .collective = RT_CALL_DESTROY };
+    const bool failed = rt_engine_failed(comm->engine);
+    if (!failed) rt_control_record(comm->control, &frame);
+    comm_free(comm, failed ? 0 : comm->timeout_ms);
+    return RINGTREE_OK;
+}
+
+ringtree_status ringtree_abort(ringtree_comm *comm, const char *reason)
+{
+    if (!comm || comm->live != RT_COMM_LIVE)
+        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_abort: not a live communicator");
+    struct rt_error error;
+    rt_fail(&error, RINGTREE_ABORTED, "rank %u called ringtree_abort()%s%.400s", comm->rank, reason ? ": " : "",
+            reason ? reason : "");
+    rt_control_fail(comm->control, RINGTREE_ABORTED, error.text);
+    return RINGTREE_OK;
+}
+
+/* ---- what a caller may ask */
+
+ringtree_status rt_comm_failed(ringtree_comm *comm)
+{
+    comm->error = comm->engine->error;
+    return comm->error.status;
+}
+
+ringtree_status rt_comm_check(ringtree_comm *comm, const char *call)
+{
+    if (!comm || comm->live != RT_COMM_LIVE)
+        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: comm is %s", call,
+                       comm ? "not a live communicator" : "NULL");
+    return rt_engine_failed(comm->engine) ? rt_comm_failed(comm) : RINGTREE_OK;
+}
+
+const char *ringtree_last_error(const ringtree_comm *comm)
+{
+    return comm ? comm->error.text : rt_thread_error()->text;
+}
+
+uint32_t ringtree_rank(const ringtree_comm *comm)
+{
+    return comm ? comm->rank : UINT32_MAX;
+}
+
+uint32_t ringtree_size(const ringtree_comm *comm)
+{
+    return comm ? comm->nranks : 0;
+}
+
+uint32_t ringtree_local_rank(const ringtree_comm *comm)
+{
+    if (!comm) return UINT32_MAX;
+    return comm->node ? rt_node_index(comm->node) : 0;
+}
+
+uint32_t ringtree_local_size(const ringtree_comm *comm)
+{
+    if (!comm) return 0;
+    return comm->node ? rt_node_size(comm->node) : 1;
+}

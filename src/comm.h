@@ -1,0 +1,62 @@
+/* A communicator: this rank's settings, control plane, shared memory and engine, and what its callers hold. */
+#ifndef RT_COMM_H
+#define RT_COMM_H
+
+#include "engine/engine.h"
+#include <stdatomic.h>
+
+#define RT_COMM_LIVE  UINT64_C(0x52696e677472656d)
+#define RT_MOST_RANKS 65536
+#define RT_MOST_OPS   64
+#define RT_PREMUL_OP  0x100 /* handles of ringtree_op_premul_sum() begin here */
+
+struct rt_premul {
+    bool          used;
+    ringtree_type type;
+    unsigned char scalar[8];
+};
+
+/* Memory of ringtree_mem_alloc() where no memory is shared. */
+struct rt_private_memory {
+    struct rt_private_memory *next;
+    void                     *pointer;
+};
+
+struct ringtree_comm {
+    uint64_t             live;
+    uint32_t             rank, nranks, timeout_ms;
+    struct rt_settings   settings;
+    struct rt_control   *control;
+    struct rt_node      *node;
+    uint32_t            *node_of;
+    struct rt_engine    *engine;
+    struct rt_error      error;
+    ringtree_request    *request_pool, *requests; /* free ones; all ever made */
+    struct rt_premul     premul[RT_MOST_OPS];
+    struct rt_private_memory *memory;
+    bool                 grouping, logging;
+    struct rt_operation *group_first, *group_last;
+    struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
+    uint32_t             group_parts;
+    unsigned char        barrier_byte[2];
+};
+
+/* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. */
+ringtree_status rt_comm_check(ringtree_comm *comm, const char *call);
+
+ringtree_status rt_comm_make(ringtree_comm **comm, const struct rt_settings *settings, const struct rt_meeting *meeting,
+                             uint32_t rank, uint32_t nranks, const ringtree_options *options, struct rt_error *error);
+
+/* A request with `parts` parts pending; NULL: no memory. */
+ringtree_request *rt_request_new(ringtree_comm *comm, uint32_t parts);
+void rt_request_free(ringtree_request *request);
+/* Give it to the caller, or wait for it here when `out` is NULL. */
+ringtree_status rt_request_hand(ringtree_comm *comm, ringtree_request *request, ringtree_request **out);
+
+/* Forget what was noted in a group that will not be started. */
+void rt_group_drop(ringtree_comm *comm);
+
+/* The engine's failure becomes the communicator's sentence. */
+ringtree_status rt_comm_failed(ringtree_comm *comm);
+
+#endif

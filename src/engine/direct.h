@@ -1,0 +1,41 @@
+/*
+ * The direct paths of ranks that all share one machine's memory. They live beside the formulas because they read all
+ * peers' memory at once instead of passing messages: one exchange of cache lines for small arrays, each rank reducing
+ * its own part of everybody's array for large ones.
+ *
+ * Every rank adds operands in rank order, so that all get the same bits.
+ */
+#ifndef RT_DIRECT_H
+#define RT_DIRECT_H
+
+#include "base/error.h"
+#include "transports/transport.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rt_node;
+struct rt_exchange; /* one per communicator */
+struct rt_call;
+
+/* Where an operation is; zeroed at its start. */
+struct rt_direct {
+    uint32_t phase, peer;
+    size_t   block, blocks;
+    uint64_t turn; /* of block 0 */
+    bool     shared;
+};
+
+struct rt_exchange *rt_exchange_open(struct rt_node *node);
+void rt_exchange_close(struct rt_exchange *exchange);
+
+/* Is there a direct path for this collective? */
+bool rt_direct_serves(ringtree_collective collective);
+
+/* OK: finished. IN_PROGRESS: call again. RINGTREE_MISMATCH: *peer called *theirs. */
+ringtree_status rt_direct_advance(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call,
+                                  bool *moved, uint32_t *peer, struct rt_frame *theirs);
+
+/* The local rank that is waited for now. */
+uint32_t rt_direct_awaits(const struct rt_exchange *exchange, const struct rt_direct *direct);
+
+#endif

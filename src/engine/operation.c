@@ -1,0 +1,177 @@
+/* Operations: from the pool, into the queue, through the engine, back to the pool. */
+#include "engine.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct rt_operation *rt_engine_operation(struct rt_engine *engine)
+{
+    struct rt_operation *operation = engine->pool;
+    if (operation) engine->pool = operation->next;
+    else operation = calloc(1, sizeof *operation);
+    return operation;
+}
+
+struct rt_transfer *rt_engine_transfer(struct rt_engine *engine)
+{
+    struct rt_transfer *transfer = engine->transfer_pool;
+    if (!transfer) return calloc(1, sizeof *transfer);
+    engine->transfer_pool = transfer->next;
+    memset(transfer, 0, sizeof *transfer);
+    return transfer;
+}
+
+void rt_operation_drop(struct rt_engine *engine, struct rt_operation *operation)
+{
+    free(operation->sends);
+    free(operation->recvs);
+    operation->sends = operation->recvs = NULL;
+    operation->next = engine->pool;
+    engine->pool = operation;
+}
+
+void rt_transfer_drop(struct rt_engine *engine, struct rt_transfer *transfer)
+{
+    transfer->next = engine->transfer_pool;
+    engine->transfer_pool = transfer;
+}
+
+static size_t round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+static bool cuts_array(uint8_t collective)
+{
+    return collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_REDUCE || collective == RINGTREE_BROADCAST ||
+           collective == RINGTREE_BARRIER;
+}
+
+/* Chunks begin on cache lines of the array; a slice times the largest span fits a slot. */
+static void cut(struct rt_engine *engine, struct rt_operation *operation)
+{
+    const struct rt_program *program = operation->program;
+    const size_t element = operation->call.element, line = 64 / element, count = operation->call.count;
+    operation->chunk_elements = count;
+    if (cuts_array(operation->call.frame.collective)) {
+        const size_t part = count / program->chunks + (count % program->chunks != 0);
+        operation->chunk_elements = program->chunks == 1 ? count : round_up(part, line);
+    }
+    size_t most = engine->slot_bytes / program->max_span;
+    if (operation->slice_bytes && operation->slice_bytes < most) most = operation->slice_bytes;
+    const size_t slice = most / element > line ? most / element / line * line : most / element;
+    operation->slice_elements = slice ? slice : 1;
+    operation->slices = operation->chunk_elements / operation->slice_elements +
+                        (operation->chunk_elements % operation->slice_elements != 0);
+    if (operation->slices == 0) operation->slices = 1;
+}
+
+static void number(struct rt_engine *engine, struct rt_operation *operation)
+{
+    operation->call.frame.sequence = ++engine->sequence;
+    rt_control_record(engine->fabric.control, &operation->call.frame);
+    if (operation->method != RT_BY_TRANSFERS) return;
+    for (uint32_t peer = 0; peer < engine->fabric.nranks; peer++)
+        operation->sends[peer].frame.sequence = operation->recvs[peer].frame.sequence = engine->sequence;
+}
+
+void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation)
+{
+    operation->next = NULL;
+    number(engine, operation);
+    if (operation->method == RT_BY_DIRECT) {
+        memset(&operation->direct, 0, sizeof operation->direct);
+    } else if (operation->method == RT_BY_PROGRAM) {
+        memset(operation->lane, 0, operation->program->lanes * sizeof operation->lane[0]);
+        cut(engine, operation);
+    }
+    if (engine->last) engine->last->next = operation;
+    else engine->first = operation;
+    engine->last = operation;
+}
+
+#ifdef RINGTREE_FAULT_SWITCHES
+/* RINGTREE_FAULT=corrupt:RANK flips a bit of that rank's results, so that checkers can be seen to fail. */
+static void corrupt(const struct rt_engine *engine, const struct rt_operation *operation)
+{
+    const char *fault = engine->fabric.settings->text[RT_FAULT];
+    if (strncmp(fault, "corrupt:", 8) != 0 || (uint32_t)atoi(fault + 8) != engine->fabric.rank) return;
+    if (operation->call.output && operation->call.count)
+        ((unsigned char *)operation->call.output)[operation->call.count / 2 * operation->call.element] ^= 0x10;
+}
+#endif
+
+static void operation_finish(struct rt_engine *engine)
+{
+    struct rt_operation *operation = engine->first;
+#ifdef RINGTREE_FAULT_SWITCHES
+    corrupt(engine, operation);
+#endif
+    engine->first = operation->next;
+    if (!engine->first) engine->last = NULL;
+    engine->finished = operation->call.frame.sequence;
+    rt_control_record_done(engine->fabric.control, operation->call.frame.sequence);
+    operation->request->pending--;
+    rt_operation_drop(engine, operation);
+}
+
+static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operation *operation, bool *moved,
+                                      struct rt_error *error)
+{
+    uint32_t peer;
+    struct rt_frame theirs;
+    ringtree_status status =
+        rt_direct_advance(engine->exchange, &operation->direct, &operation->call, moved, &peer, &theirs);
+    return status == RINGTREE_MISMATCH ? rt_mismatch(engine, &operation->call.frame, peer, &theirs, error) : status;
+}
+
+static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, struct rt_error *error)
+{
+    struct rt_operation *operation = engine->first;
+    if (operation->method == RT_BY_NOTHING) return RINGTREE_OK;
+    if (operation->method == RT_BY_DIRECT) return direct_advance(engine, operation, moved, error);
+    if (operation->method == RT_BY_TRANSFERS) return rt_transfers_advance(engine, operation, moved, error);
+    return rt_lanes_advance(engine, operation, moved, error);
+}
+
+bool rt_engine_progress(struct rt_engine *engine)
+{
+    bool moved = false;
+    struct rt_error error;
+    error.status = RINGTREE_OK;
+    if (rt_engine_failed(engine)) return false;
+    ringtree_status status = RINGTREE_OK;
+    while (engine->first && (status = operation_advance(engine, &moved, &error)) == RINGTREE_OK) {
+        operation_finish(engine);
+        moved = true;
+    }
+    if (status <= RINGTREE_IN_PROGRESS && engine->transfers) moved |= rt_queues_advance(engine, &error, &status);
+    if (status > RINGTREE_IN_PROGRESS) rt_engine_fail(engine, &error);
+    return moved;
+}
+
+ringtree_status rt_engine_fail(struct rt_engine *engine, const struct rt_error *error)
+{
+    rt_control_fail(engine->fabric.control, error->status, error->text);
+    rt_engine_failed(engine);
+    return engine->error.status;
+}
+
+bool rt_engine_failed(struct rt_engine *engine)
+{
+    if (engine->failed) return true;
+    if (!rt_control_failed(engine->fabric.control)) return false;
+    engine->failed = true;
+    rt_control_failure(engine->fabric.control, &engine->error);
+    return true;
+}
+
+ringtree_status rt_mismatch(struct rt_engine *engine, const struct rt_frame *mine, uint32_t peer,
+                            const struct rt_frame *theirs, struct rt_error *error)
+{
+    char here[200], there[200];
+    rt_call_text(mine, here, sizeof here);
+    rt_call_text(theirs, there, sizeof there);
+    return rt_fail(error, RINGTREE_MISMATCH,
+                   "ranks %u and %u made different calls: rank %u called %s, rank %u called %s. Every rank must make "
+                   "the same calls in the same order", engine->fabric.rank, peer, engine->fabric.rank, here, peer, there);
+}

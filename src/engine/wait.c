@@ -1,0 +1,202 @@
+/*
+ * The one place that waits, and its policy: poll while there is a core for every rank on the machine, then give the
+ * core away, then sleep in poll(2) with doorbells. Oversubscribed ranks poll a little only: each would burn the core
+ * that its peer needs.
+ */
+#include "engine.h"
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#define POLLS_ALONE   4000 /* about 0.3 ms of polls of shared memory */
+#define POLLS_CROWDED 20   /* more only delays the peer (2-core machine, 4 and 8 ranks) */
+#define YIELDS        100
+#define SLEEP_MS      2 /* a doorbell can be missed once in a long while; see shm/node.h */
+#define MAX_FDS       64
+
+uint32_t rt_wait_polls(const struct rt_engine *engine)
+{
+    const struct rt_fabric *fabric = &engine->fabric;
+    if (fabric->settings->number[RT_SPIN_POLLS]) return (uint32_t)fabric->settings->number[RT_SPIN_POLLS];
+    const struct rt_place *places = rt_control_places(fabric->control);
+    uint32_t ranks = 0;
+    for (uint32_t r = 0; r < fabric->nranks; r++)
+        ranks += strcmp(places[r].host, places[fabric->rank].host) == 0;
+    return ranks > places[fabric->rank].cores ? POLLS_CROWDED : POLLS_ALONE;
+}
+
+static void sleep_once(struct rt_engine *engine)
+{
+    struct rt_fabric *fabric = &engine->fabric;
+    struct pollfd fds[MAX_FDS];
+    uint32_t count = 0;
+    fds[count++] = (struct pollfd){ .fd = rt_control_wake_fd(fabric->control), .events = POLLIN };
+    if (fabric->node) {
+        fds[count++] = (struct pollfd){ .fd = rt_node_bell_fd(fabric->node), .events = POLLIN };
+        rt_node_sleep_begin(fabric->node);
+    }
+    if (!rt_engine_progress(engine)) {
+        count += rt_blocked_fds(engine, fds + count, MAX_FDS - count);
+        rt_engine_unlock(engine);
+        poll(fds, count, SLEEP_MS);
+        rt_engine_lock(engine);
+    } else {
+        engine->last_progress_ns = rt_now_ns(fabric->clock);
+    }
+    if (fabric->node) rt_node_sleep_end(fabric->node);
+    rt_control_wake_clear(fabric->control);
+}
+
+static void yield_once(struct rt_engine *engine)
+{
+    rt_engine_unlock(engine);
+    sched_yield();
+    rt_engine_lock(engine);
+}
+
+static size_t append_call(char *text, size_t used, size_t capacity, const struct rt_frame *frame)
+{
+    char call[200];
+    const int n = snprintf(text + used, capacity - used, "%s", rt_call_text(frame, call, sizeof call));
+    return n > 0 && used + (size_t)n < capacity ? used + (size_t)n : used;
+}
+
+/* Who is missing in what, and what they say of themselves. */
+static ringtree_status timed_out(struct rt_engine *engine)
+{
+    const struct rt_fabric *fabric = &engine->fabric;
+    const struct rt_place *places = rt_control_places(fabric->control);
+    uint32_t peers[8];
+    const uint32_t count = rt_blocked_peers(engine, peers, 8);
+    char what[300] = "a message", who[500] = "", state[300] = "";
+    if (engine->first) append_call(what, 0, sizeof what, &engine->first->call.frame);
+    size_t used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const int n = snprintf(who + used, sizeof who - used, "%srank %u (host %s, pid %u)", i ? ", " : "", peers[i],
+                               places[peers[i]].host, places[peers[i]].pid);
+        if (n > 0 && (size_t)n < sizeof who - used) used += (size_t)n;
+    }
+    if (count) rt_control_ask(fabric->control, peers[0], 500, state, sizeof state);
+    struct rt_error error;
+    rt_fail(&error, RINGTREE_TIMEOUT,
+            "rank %u: no answer from %s in %s for %u ms%s%s%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS",
+            fabric->rank, count ? who : "any rank", what, engine->timeout_ms, count ? "; of rank " : "",
+            count ? "it is known that " : "", state);
+    return rt_engine_fail(engine, &error);
+}
+
+/* The clock is read only once a wait grows long; 0 means that it has not been read. */
+static bool waited_too_long(struct rt_engine *engine)
+{
+    const uint64_t now = rt_now_ns(engine->fabric.clock);
+    if (engine->last_progress_ns == 0) engine->last_progress_ns = now;
+    if (now - engine->last_progress_ns <= (uint64_t)engine->timeout_ms * 1000000) return false;
+    timed_out(engine);
+    return true;
+}
+
+static ringtree_status outcome(const struct rt_engine *engine, const ringtree_request *request)
+{
+    return request->pending ? engine->error.status : request->status;
+}
+
+ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *request)
+{
+    uint32_t idle = 0;
+    rt_engine_lock(engine);
+    while (request->pending) {
+        if (rt_engine_progress(engine)) {
+            idle = 0;
+            engine->last_progress_ns = 0;
+            continue;
+        }
+        if (rt_engine_failed(engine)) break;
+        if (++idle < engine->spin_polls && !engine->progress_thread_runs) {
+            rt_pause();
+            continue;
+        }
+        if (waited_too_long(engine)) break;
+        if (idle < engine->spin_polls + YIELDS) yield_once(engine);
+        else sleep_once(engine);
+    }
+    engine->last_progress_ns = 0;
+    ringtree_status status = outcome(engine, request);
+    rt_engine_unlock(engine);
+    return status;
+}
+
+ringtree_status rt_engine_test(struct rt_engine *engine, ringtree_request *request)
+{
+    ringtree_status status = RINGTREE_IN_PROGRESS;
+    rt_engine_lock(engine);
+    if (request->pending && rt_engine_progress(engine)) engine->last_progress_ns = 0;
+    if (!request->pending || rt_engine_failed(engine) || waited_too_long(engine)) {
+        engine->last_progress_ns = 0;
+        status = outcome(engine, request);
+    }
+    rt_engine_unlock(engine);
+    return status;
+}
+
+/* ---- the optional progress thread */
+
+void rt_engine_lock(struct rt_engine *engine)
+{
+    if (engine->progress_thread_runs) pthread_mutex_lock(&engine->lock);
+}
+
+void rt_engine_unlock(struct rt_engine *engine)
+{
+    if (engine->progress_thread_runs) pthread_mutex_unlock(&engine->lock);
+}
+
+void rt_engine_wake(struct rt_engine *engine)
+{
+    if (engine->progress_thread_runs) pthread_cond_signal(&engine->work);
+}
+
+static void *progress_main(void *argument)
+{
+    struct rt_engine *engine = argument;
+    uint32_t idle = 0;
+    pthread_mutex_lock(&engine->lock);
+    while (!engine->progress_thread_stop) {
+        if (!(engine->first || engine->transfers) || rt_engine_failed(engine)) {
+            pthread_cond_wait(&engine->work, &engine->lock);
+            idle = 0;
+            continue;
+        }
+        idle = rt_engine_progress(engine) ? 0 : idle + 1;
+        if (idle > YIELDS) {
+            sleep_once(engine);
+        } else if (idle) {
+            yield_once(engine);
+        }
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return NULL;
+}
+
+ringtree_status rt_progress_start(struct rt_engine *engine, struct rt_error *error)
+{
+    engine->progress_thread_runs = true;
+    const int failed = pthread_create(&engine->progress_thread, NULL, progress_main, engine);
+    if (!failed) return RINGTREE_OK;
+    engine->progress_thread_runs = false;
+    errno = failed;
+    return rt_fail_errno(error, "rank %u: cannot start the progress thread", engine->fabric.rank);
+}
+
+void rt_progress_stop(struct rt_engine *engine)
+{
+    if (!engine->progress_thread_runs) return;
+    pthread_mutex_lock(&engine->lock);
+    engine->progress_thread_stop = true;
+    pthread_cond_signal(&engine->work);
+    pthread_mutex_unlock(&engine->lock);
+    pthread_join(engine->progress_thread, NULL);
+    engine->progress_thread_runs = false;
+}

@@ -1,0 +1,18 @@
+/* Which way a collective goes: (collective, bytes, where ranks are, costs) -> method, algorithm, slice; and why. */
+#ifndef RT_PLAN_H
+#define RT_PLAN_H
+
+#include "comm.h"
+
+struct rt_plan {
+    enum rt_method             method;
+    const struct rt_algorithm *algorithm; /* RT_BY_PROGRAM */
+    size_t                     slice_bytes; /* 0: a whole slot */
+    double                     seconds;   /* predicted */
+};
+
+/* Equal on all ranks for equal calls. RINGTREE_INVALID_SETTING: RINGTREE_ALGORITHM asks for what is impossible here. */
+ringtree_status rt_plan_choose(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+                               struct rt_plan *plan, struct rt_error *error);
+
+#endif

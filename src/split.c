@@ -1,0 +1,96 @@
+/* Split: an all-gather of colours, a meeting per colour, a second all-gather of their ids, a new communicator each. */
+#include "comm.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct choice {
+    uint32_t color, key;
+};
+
+struct group {
+    uint32_t size, rank, leader; /* leader: rank of the parent that serves the meeting */
+};
+
+static bool goes_before(const struct choice *all, uint32_t a, uint32_t b)
+{
+    return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
+}
+
+static struct group group_of(const struct choice *all, uint32_t nranks, uint32_t self)
+{
+    struct group group = { .leader = self };
+    for (uint32_t r = 0; r < nranks; r++) {
+        if (all[r].color != all[self].color) continue;
+        group.size++;
+        group.rank += r != self && goes_before(all, r, self);
+        if (goes_before(all, r, group.leader)) group.leader = r;
+    }
+    return group;
+}
+
+struct invitation {
+    ringtree_id id;
+    uint32_t    status;
+    char        text[400];
+};
+
+static void invite(ringtree_comm *comm, struct invitation *mine)
+{
+    struct rt_meeting meeting;
+    struct rt_error error;
+    mine->status = rt_meeting_serve(&meeting, NULL, &comm->settings, &error);
+    if (mine->status == RINGTREE_OK) rt_meeting_to_id(&meeting, &mine->id);
+    else memcpy(mine->text, error.text, sizeof mine->text - 1);
+}
+
+static ringtree_status join(ringtree_comm *comm, const struct group *group, const struct invitation *invitation,
+                            ringtree_comm **result)
+{
+    struct rt_meeting meeting;
+    if (invitation->status)
+        return rt_fail(&comm->error, (ringtree_status)invitation->status, "ringtree_split: %.*s",
+                       (int)sizeof invitation->text - 1, invitation->text);
+    if (group->size > 1) {
+        ringtree_status status = rt_meeting_from_id(&meeting, &invitation->id, &comm->error);
+        if (status != RINGTREE_OK) return status;
+    }
+    const ringtree_options options = { sizeof options, comm->timeout_ms, comm->engine->progress_thread_runs };
+    return rt_comm_make(result, &comm->settings, group->size > 1 ? &meeting : NULL, group->rank, group->size, &options,
+                        &comm->error);
+}
+
+static ringtree_status split(ringtree_comm *comm, const struct choice *mine, struct choice *all,
+                             struct invitation *invitations, ringtree_comm **result)
+{
+    ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, &comm->error);
+    if (status != RINGTREE_OK) return status;
+    const bool takes_part = mine->color != RINGTREE_NO_COLOR;
+    struct group group = { .leader = comm->rank };
+    struct invitation invitation = { .status = RINGTREE_OK };
+    if (takes_part) group = group_of(all, comm->nranks, comm->rank);
+    if (takes_part && group.leader == comm->rank && group.size > 1) invite(comm, &invitation);
+    status = rt_control_all_gather(comm->control, &invitation, sizeof invitation, invitations, &comm->error);
+    if (status != RINGTREE_OK || !takes_part) return status;
+    return join(comm, &group, &invitations[group.leader], result);
+}
+
+ringtree_status ringtree_split(ringtree_comm *comm, uint32_t color, uint32_t key, ringtree_comm **result)
+{
+    if (result) *result = NULL;
+    ringtree_status status = rt_comm_check(comm, "ringtree_split");
+    if (status != RINGTREE_OK) return status;
+    if (!result || comm->grouping)
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_split on rank %u: %s", comm->rank,
+                       result ? "not inside a group" : "result is NULL");
+    const struct choice mine = { color, key };
+    struct choice *all = calloc(comm->nranks, sizeof *all);
+    struct invitation *invitations = calloc(comm->nranks, sizeof *invitations);
+    struct rt_frame frame = { .sequence = ++comm->engine->sequence, .root = RT_NONE, .collective = RT_CALL_SPLIT };
+    rt_control_record(comm->control, &frame);
+    if (all && invitations) status = split(comm, &mine, all, invitations, result);
+    else status = rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for ringtree_split", comm->rank);
+    free(all);
+    free(invitations);
+    rt_control_record_done(comm->control, frame.sequence);
+    return status;
+}
