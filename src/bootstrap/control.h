@@ -30,7 +30,8 @@ struct rt_meeting {
 };
 
 /* The meeting point: ringtree_id_create(). Serves on its own thread until `nranks` (told by the first to come; another
- * number is refused) have met, or the timeout. `where`: RT_ROOT-like host:port to bind, or NULL for any free port. */
+ * number is refused) have met, or the timeout. `where`: RT_ROOT-like host:port to bind, or NULL for any free port.
+ * A secret of zeros is replaced, with the number, by random ones; addresses and an empty unix_name are filled in. */
 ringtree_status rt_meeting_serve(struct rt_meeting *meeting, const char *where, const struct rt_settings *settings,
                                  struct rt_error *error);
 void rt_meeting_to_id(const struct rt_meeting *meeting, ringtree_id *id);
@@ -81,6 +82,7 @@ void rt_control_wake_clear(struct rt_control *control);
 /* ---- the record of calls, and the watchdog that compares neighbours' records five times a second, so that ranks which
  * call different things, even without meeting in data, learn it within a second (RINGTREE_MISMATCH, both calls named). */
 
+#define RT_CALL_DESTROY 255 /* as rt_frame.collective: this rank is in ringtree_destroy() */
 /* A collective starts. Lock-free, ~10 ns. frame->lane and bytes are ignored. */
 void rt_control_record(struct rt_control *control, const struct rt_frame *frame);
 /* It is done on this rank. */
@@ -102,12 +104,13 @@ struct rt_claim { /* what the connecting side says it is; covered by the HMAC */
 
 /* A connection being made to `peer`'s listener. Non-blocking: call rt_dial_go() until it is not RINGTREE_IN_PROGRESS;
  * on OK *fd (non-blocking, cloexec) is the caller's. Tries the peer's addresses in turn, retries refusals, gives up at
- * the deadline with RINGTREE_UNREACHABLE and every address with its errno in words. */
+ * the deadline with RINGTREE_UNREACHABLE and every address with its errno in words. rt_dial_start() may return NULL for
+ * want of memory; rt_dial_go() then says so. */
 struct rt_dial;
 struct rt_dial *rt_dial_start(struct rt_control *control, uint32_t peer, const struct rt_claim *claim,
                               uint64_t deadline_ns);
 ringtree_status rt_dial_go(struct rt_dial *dial, int *fd, struct rt_error *error);
-int rt_dial_pollfd(struct rt_dial *dial, short *events); /* for sleeping */
+int rt_dial_pollfd(struct rt_dial *dial, short *events); /* for sleeping; -1: it rests between tries (at most 100 ms) */
 void rt_dial_end(struct rt_dial *dial);                   /* frees; closes what is half open */
 
 /* Take an accepted connection with this (kind, rank, lane, stripe); -1: it has not come yet. */

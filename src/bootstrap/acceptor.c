@@ -1,0 +1,175 @@
+/* Listeners and half-made connections; see acceptor.h. */
+#include "acceptor.h"
+#include "base/log.h"
+#include "net.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+#define EVICT_MS 500  /* a full table gives up a slot this old: an honest handshake takes a few milliseconds */
+#define PAUSE_MS 100
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+ringtree_status rt_acceptor_open(struct rt_acceptor *a, int tcp_fd, int unix_fd, const struct rt_clock *clock,
+                                 struct rt_error *error)
+{
+    a->tcp_fd = tcp_fd;
+    a->unix_fd = unix_fd;
+    a->clock = clock;
+    a->npending = 0;
+    a->paused_until_ns = 0;
+    atomic_init(&a->rejected, 0);
+    a->pending = calloc(RT_PENDING_MOST, sizeof(*a->pending));
+    if (a->pending)
+        return RINGTREE_OK;
+    rt_acceptor_close(a);
+    return rt_fail(error, RINGTREE_NO_MEMORY, "no memory for the table of incoming connections");
+}
+
+void rt_acceptor_trust(struct rt_acceptor *a, const uint8_t secret[16], uint64_t number, uint32_t nranks)
+{
+    rt_auth_key(a->key, secret, number);
+    a->number = number;
+    a->nranks = nranks;
+}
+
+void rt_acceptor_close(struct rt_acceptor *a)
+{
+    for (uint32_t i = 0; i < a->npending; i++)
+        close(a->pending[i].fd);
+    a->npending = 0;
+    free(a->pending);
+    a->pending = NULL;
+    close_if_open(a->tcp_fd);
+    close_if_open(a->unix_fd);
+    a->tcp_fd = a->unix_fd = -1;
+}
+
+/* The first few and then ever rarer: a flood of strangers must not fill the disk. */
+static void turn_away(struct rt_acceptor *a, int fd, const char *why)
+{
+    uint64_t count = atomic_fetch_add_explicit(&a->rejected, 1, memory_order_relaxed) + 1;
+    char text[80];
+
+    if (count <= 16 || (count & (count - 1)) == 0)
+        rt_log(RT_LOG_WARN, "turned away a connection from %s: %s (%" PRIu64 " so far)",
+               rt_peer_text(fd, text, sizeof(text)), why, count);
+}
+
+static int forget(struct rt_acceptor *a, uint32_t i)
+{
+    int fd = a->pending[i].fd;
+
+    a->pending[i] = a->pending[--a->npending];
+    return fd;
+}
+
+static void drop(struct rt_acceptor *a, uint32_t i, const char *why)
+{
+    turn_away(a, a->pending[i].fd, why);
+    close(forget(a, i));
+}
+
+static uint32_t oldest(const struct rt_acceptor *a)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < a->npending; i++)
+        if (a->pending[i].since_ns < a->pending[best].since_ns)
+            best = i;
+    return best;
+}
+
+uint32_t rt_acceptor_pollfds(const struct rt_acceptor *a, struct pollfd *pollfds, uint64_t *wake_ns)
+{
+    uint32_t n = 0;
+    const uint64_t now = rt_now_ns(a->clock);
+    const bool full = a->npending == RT_PENDING_MOST;
+    uint64_t until = a->paused_until_ns;
+
+    if (a->npending) {
+        uint64_t since = a->pending[oldest(a)].since_ns, late = since + RT_HANDSHAKE_MS * MS;
+        if (late < *wake_ns)
+            *wake_ns = late;
+        if (full && since + EVICT_MS * MS > until)
+            until = since + EVICT_MS * MS;
+    }
+    if (now < until && until < *wake_ns)
+        *wake_ns = until;
+    if (now >= until && a->tcp_fd >= 0)
+        pollfds[n++] = (struct pollfd){ a->tcp_fd, POLLIN, 0 };
+    if (now >= until && a->unix_fd >= 0)
+        pollfds[n++] = (struct pollfd){ a->unix_fd, POLLIN, 0 };
+    for (uint32_t i = 0; i < a->npending; i++)
+        pollfds[n++] = (struct pollfd){ a->pending[i].fd, rt_handshake_events(&a->pending[i].handshake), 0 };
+    return n;
+}
+
+/* A free slot, if need be at the cost of the slowest stranger. */
+static bool make_room(struct rt_acceptor *a, uint64_t now)
+{
+    if (a->npending < RT_PENDING_MOST)
+        return true;
+    uint32_t slowest = oldest(a);
+    if (now < a->pending[slowest].since_ns + EVICT_MS * MS)
+        return false;
+    drop(a, slowest, "too slow while many wait");
+    return true;
+}
+
+static void accept_from(struct rt_acceptor *a, int listener)
+{
+    const uint64_t now = rt_now_ns(a->clock);
+
+    if (listener < 0 || now < a->paused_until_ns)
+        return;
+    while (make_room(a, now)) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                a->paused_until_ns = now + PAUSE_MS * MS;
+                rt_log(RT_LOG_ERROR, "cannot accept a connection: %s; raise the limit of open files (ulimit -n)",
+                       rt_errno_words(errno));
+            }
+            return;
+        }
+        rt_tune_connection(fd);
+        struct rt_pending *p = &a->pending[a->npending++];
+        p->fd = fd;
+        p->since_ns = now;
+        rt_handshake_serve(&p->handshake, a->key, a->number, a->nranks);
+    }
+}
+
+void rt_acceptor_go(struct rt_acceptor *a)
+{
+    const uint64_t now = rt_now_ns(a->clock);
+
+    for (uint32_t i = a->npending; i-- > 0;)
+        if (now >= a->pending[i].since_ns + RT_HANDSHAKE_MS * MS)
+            drop(a, i, "no proof of the secret within 5 s");
+    accept_from(a, a->tcp_fd);
+    accept_from(a, a->unix_fd);
+}
+
+int rt_acceptor_next(struct rt_acceptor *a, struct rt_claim *claim)
+{
+    for (uint32_t i = a->npending; i-- > 0;) {
+        ringtree_status status = rt_handshake_go(&a->pending[i].handshake, a->pending[i].fd);
+        if (status == RINGTREE_OK) {
+            *claim = a->pending[i].handshake.claim;
+            return forget(a, i);
+        }
+        if (status == RINGTREE_REFUSED)
+            drop(a, i, "it does not know the secret");
+        else if (status != RINGTREE_IN_PROGRESS)
+            drop(a, i, "it ended before it proved the secret");
+    }
+    return -1;
+}

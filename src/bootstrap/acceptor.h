@@ -1,0 +1,47 @@
+/*
+ * Accepts connections on a TCP and a unix listener and brings each through the handshake, for whichever thread polls it.
+ * Strangers cost a slot of a small table for at most RT_HANDSHAKE_MS, a counter and a log line.
+ */
+#ifndef RT_ACCEPTOR_H
+#define RT_ACCEPTOR_H
+
+#include "auth.h"
+#include <poll.h>
+#include <stdatomic.h>
+
+#define RT_PENDING_MOST 128 /* handshakes at once; more wait in the kernel's backlog */
+#define RT_ACCEPTOR_POLLFDS (2 + RT_PENDING_MOST)
+
+struct rt_pending {
+    int                 fd;
+    uint64_t            since_ns;
+    struct rt_handshake handshake;
+};
+
+struct rt_acceptor {
+    int                    tcp_fd, unix_fd; /* -1: none */
+    uint8_t                key[RT_AUTH_KEY];
+    uint64_t               number;
+    uint32_t               nranks;
+    uint32_t               npending;
+    uint64_t               paused_until_ns; /* out of descriptors: listeners rest */
+    const struct rt_clock *clock;
+    struct rt_pending     *pending; /* RT_PENDING_MOST of them */
+    _Atomic uint64_t       rejected;
+};
+
+/* Takes over the listeners, also when it fails (RINGTREE_NO_MEMORY). */
+ringtree_status rt_acceptor_open(struct rt_acceptor *acceptor, int tcp_fd, int unix_fd, const struct rt_clock *clock,
+                                 struct rt_error *error);
+/* Which key and communicator the handshakes prove; ranks at or above nranks are refused (0: any). */
+void rt_acceptor_trust(struct rt_acceptor *acceptor, const uint8_t secret[16], uint64_t number, uint32_t nranks);
+void rt_acceptor_close(struct rt_acceptor *acceptor);
+
+/* Fills at most RT_ACCEPTOR_POLLFDS entries; returns their number and lowers *wake_ns to when it must run again. */
+uint32_t rt_acceptor_pollfds(const struct rt_acceptor *acceptor, struct pollfd *pollfds, uint64_t *wake_ns);
+/* After poll(): accept, and drop what is late. */
+void rt_acceptor_go(struct rt_acceptor *acceptor);
+/* A connection that is proven, or -1. It is the caller's. */
+int rt_acceptor_next(struct rt_acceptor *acceptor, struct rt_claim *claim);
+
+#endif
