@@ -36,14 +36,17 @@ enum rt_verb {
     RT_RECV_KEEP_SEND,        /* received -> target and `to` */
     RT_RECV_KEEP,             /* received -> target */
     RT_COPY,                  /* source -> target, no peer */
-    RT_NOTHING                /* a step without effect, for ranks that skip a round; may carry a wait */
+    RT_NOTHING,               /* a step without effect, for ranks that skip a round; may carry a wait */
+    RT_REDUCE                 /* target op source -> target (RT_OWN_FIRST: source op target), no peer */
 };
 
 enum rt_buffer { RT_INPUT, RT_OUTPUT, RT_SCRATCH };
 
 enum rt_step_flags {
     RT_FINAL     = 1, /* this reduction (or COPY) completes the chunk: AVG divides here. Exactly once per chunk. */
-    RT_OWN_FIRST = 2  /* result is source op received; without it received op source. Makes bits equal on all ranks */
+    RT_OWN_FIRST = 2, /* result is source op received; without it received op source. Makes bits equal on all ranks */
+    RT_COPIED    = 4  /* with RT_SEND from INPUT: in place, this rank overwrites the source before the receiver has surely
+                         taken the message, so when INPUT and OUTPUT are the same memory it is copied, never lent */
 };
 
 /*
@@ -123,11 +126,11 @@ static inline bool rt_step_receives(const struct rt_step *step)
 }
 static inline bool rt_step_reduces(const struct rt_step *step)
 {
-    return step->verb >= RT_RECV_REDUCE_SEND && step->verb <= RT_RECV_REDUCE_KEEP_SEND;
+    return (step->verb >= RT_RECV_REDUCE_SEND && step->verb <= RT_RECV_REDUCE_KEEP_SEND) || step->verb == RT_REDUCE;
 }
 static inline bool rt_step_keeps(const struct rt_step *step)
 {
-    return step->verb >= RT_RECV_REDUCE_KEEP && step->verb <= RT_COPY;
+    return (step->verb >= RT_RECV_REDUCE_KEEP && step->verb <= RT_COPY) || step->verb == RT_REDUCE;
 }
 
 #endif
