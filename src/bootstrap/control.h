@@ -83,6 +83,7 @@ void rt_control_wake_clear(struct rt_control *control);
  * call different things, even without meeting in data, learn it within a second (RINGTREE_MISMATCH, both calls named). */
 
 #define RT_CALL_DESTROY 255 /* as rt_frame.collective: this rank is in ringtree_destroy() */
+#define RT_CALL_SPLIT   254 /* in ringtree_split() */
 /* A collective starts. Lock-free, ~10 ns. frame->lane and bytes are ignored. */
 void rt_control_record(struct rt_control *control, const struct rt_frame *frame);
 /* It is done on this rank. */

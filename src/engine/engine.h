@@ -18,8 +18,6 @@
 #include "transports/transport.h"
 #include <pthread.h>
 
-#define RT_CALL_DESTROY 254 /* in rt_frame.collective: calls that move no data but have their place in the order */
-#define RT_CALL_SPLIT   253
 #define RT_LANE_ALL_TO_ALL_V (RT_MAX_LANES - 1) /* algorithms stay below it */
 
 /* A link and how many slices were given to it: fewer sent() than posted means that memory is still borrowed. */
