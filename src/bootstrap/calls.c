@@ -68,8 +68,9 @@ const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capaci
     const ringtree_collective collective = (ringtree_collective)frame->collective;
     int used;
 
-    if (frame->collective == RT_CALL_DESTROY) {
-        snprintf(text, capacity, "ringtree_destroy");
+    if (frame->collective == RT_CALL_DESTROY || frame->collective == RT_CALL_SPLIT) {
+        snprintf(text, capacity, "%s #%" PRIu64, frame->collective == RT_CALL_SPLIT ? "split" : "destroy",
+                 frame->sequence);
         return text;
     }
     if (frame->collective == RT_CALL_SPLIT) {

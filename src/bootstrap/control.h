@@ -82,8 +82,8 @@ void rt_control_wake_clear(struct rt_control *control);
 /* ---- the record of calls, and the watchdog that compares neighbours' records five times a second, so that ranks which
  * call different things, even without meeting in data, learn it within a second (RINGTREE_MISMATCH, both calls named). */
 
-#define RT_CALL_DESTROY 255 /* as rt_frame.collective: this rank is in ringtree_destroy() */
-#define RT_CALL_SPLIT   254 /* in ringtree_split() */
+#define RT_CALL_DESTROY 255 /* in rt_frame.collective: calls that move no data but have their place in the order */
+#define RT_CALL_SPLIT   254
 /* A collective starts. Lock-free, ~10 ns. frame->lane and bytes are ignored. */
 void rt_control_record(struct rt_control *control, const struct rt_frame *frame);
 /* It is done on this rank. */
