@@ -19,12 +19,20 @@
 static struct {
     pthread_mutex_t lock;
     unsigned        openers;
+    unsigned        generation; /* of openings: tells a thread's old rank from a present one */
     atomic_int      level; /* 0: closed or off; read without the lock */
     int             fd;
     bool            owns_fd;
     uint32_t        rank;
+    bool            many_ranks; /* threads of this process are different ranks */
     char            host[65];
 } the_log = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+
+/* The rank that the calling thread is, valid in that generation. */
+static _Thread_local struct {
+    unsigned generation;
+    uint32_t rank;
+} this_thread;
 
 static const char *const level_names[] = { "off", "error", "warn", "info", "debug" };
 
@@ -88,12 +96,33 @@ static ringtree_status open_first(const struct rt_settings *settings, uint32_t r
     const int level = level_of(settings->text[RT_LOG]);
 
     the_log.rank = rank;
+    the_log.many_ranks = false;
+    the_log.generation++;
     if (gethostname(the_log.host, sizeof(the_log.host) - 1) < 0)
         strcpy(the_log.host, "?");
     ringtree_status status = level ? open_output(settings->text[RT_LOG_FILE], error) : RINGTREE_OK;
     if (status == RINGTREE_OK)
         atomic_store_explicit(&the_log.level, level, memory_order_relaxed);
     return status;
+}
+
+/* A thread keeps its first rank: later communicators of it are parts of the first. */
+static void note_thread(uint32_t rank)
+{
+    if (this_thread.generation == the_log.generation)
+        return;
+    this_thread.generation = the_log.generation;
+    this_thread.rank = rank;
+    if (rank != the_log.rank)
+        the_log.many_ranks = true;
+}
+
+void rt_log_thread(uint32_t rank)
+{
+    pthread_mutex_lock(&the_log.lock);
+    if (the_log.openers > 0)
+        note_thread(rank);
+    pthread_mutex_unlock(&the_log.lock);
 }
 
 ringtree_status rt_log_open(const struct rt_settings *settings, uint32_t rank, struct rt_error *error)
@@ -103,8 +132,10 @@ ringtree_status rt_log_open(const struct rt_settings *settings, uint32_t rank, s
     pthread_mutex_lock(&the_log.lock);
     if (the_log.openers == 0)
         status = open_first(settings, rank, error);
-    if (status == RINGTREE_OK)
+    if (status == RINGTREE_OK) {
         the_log.openers++;
+        note_thread(rank);
+    }
     pthread_mutex_unlock(&the_log.lock);
     return status;
 }
@@ -122,17 +153,28 @@ void rt_log_close(void)
     pthread_mutex_unlock(&the_log.lock);
 }
 
+static void write_rank(char *text, size_t capacity)
+{
+    const bool known = this_thread.generation == the_log.generation;
+
+    if (known || !the_log.many_ranks)
+        snprintf(text, capacity, "%" PRIu32, known ? this_thread.rank : the_log.rank);
+    else
+        strcpy(text, "?");
+}
+
 static size_t write_head(char *line, size_t capacity, enum rt_log_level level)
 {
     struct timespec now;
     struct tm calendar;
-    char when[32];
+    char when[32], rank[16];
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &calendar);
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &calendar);
-    int length = snprintf(line, capacity, "%s.%06ldZ %s %ld rank %" PRIu32 " %s: ", when, now.tv_nsec / 1000, the_log.host,
-                          (long)getpid(), the_log.rank, level_names[level]);
+    write_rank(rank, sizeof(rank));
+    int length = snprintf(line, capacity, "%s.%06ldZ %s %ld rank %s %s: ", when, now.tv_nsec / 1000, the_log.host,
+                          (long)getpid(), rank, level_names[level]);
     return (size_t)length;
 }
 

@@ -74,6 +74,9 @@ void rt_settings_defaults(struct rt_settings *settings);
 ringtree_status rt_setting_set(struct rt_settings *settings, enum rt_setting setting, const char *value,
                                const char *origin, struct rt_error *error);
 
+/* RINGTREE_FAULT is refused in builds without tests. */
+bool rt_setting_available(enum rt_setting setting);
+
 /* The setting of that full name, or RT_SETTING_COUNT. */
 enum rt_setting rt_setting_find(const char *name);
 
