@@ -29,7 +29,8 @@ static void delay(uint32_t *state)
 
 static void repeat(struct rank *self)
 {
-    float   *in = malloc(MANY * 4), *out = malloc(MANY * 4), *first = malloc(MANY * 4), *all = malloc(self->size * MANY * 4);
+    float   *in = malloc(MANY * 4), *out = malloc(MANY * 4), *first = malloc(MANY * 4);
+    float   *all = malloc(self->size * MANY * 4);
     uint32_t state = (uint32_t)ranks_now_ms() * 31 + self->rank + 1;
     fill(in, self->rank);
     for (int times = 0; times < 6; times++) {
@@ -52,11 +53,10 @@ TEST(all_ranks_get_the_same_bits_again_and_again_despite_random_delays)
     static const char *const algorithm[] = { NULL, "all_reduce=ring", "all_reduce=tree", "all_reduce=halving" };
     for (size_t a = 0; a < 4; a++)
         for (uint32_t n = 2; n <= 7; n += a ? 3 : 1) {
-            RUN_RANKS(&((struct ranks_layout){ .ranks = n, .algorithm = algorithm[a] }), repeat);
-            RUN_RANKS(&((struct ranks_layout){ .ranks = n, .processes = n, .transports = "tcp", .algorithm = algorithm[a] }),
-                      repeat);
+            RANKS(repeat, .ranks = n, .algorithm = algorithm[a]);
+            RANKS(repeat, .ranks = n, .processes = n, .transports = "tcp", .algorithm = algorithm[a]);
         }
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 7, .processes = 7, .hosts = "aabbbcc", .transports = "shm,tcp" }), repeat);
+    RANKS(repeat, .ranks = 7, .processes = 7, .hosts = "aabbbcc", .transports = "shm,tcp");
 }
 
 static void carry_nan(struct rank *self)
@@ -75,8 +75,8 @@ static void carry_nan(struct rank *self)
 
 TEST(a_nan_of_any_rank_reaches_all_in_every_op)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4 }), carry_nan);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .transports = "tcp" }), carry_nan);
+    RANKS(carry_nan, .ranks = 4);
+    RANKS(carry_nan, .ranks = 4, .processes = 4, .transports = "tcp");
 }
 
 static void carry_narrow_nan(struct rank *self)
@@ -98,7 +98,7 @@ static void carry_narrow_nan(struct rank *self)
 
 TEST(narrow_floats_carry_nan_too)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3 }), carry_narrow_nan);
+    RANKS(carry_narrow_nan, .ranks = 3);
 }
 
 /* Any order of n - 1 multiplications, each rounded once: relative error at most (n - 1) * eps / (1 - n * eps). */
@@ -122,7 +122,7 @@ static void multiply(struct rank *self)
 
 TEST(products_of_floats_stay_within_their_bound)
 {
-    for (uint32_t n = 2; n <= 8; n += 3) RUN_RANKS(&((struct ranks_layout){ .ranks = n }), multiply);
+    for (uint32_t n = 2; n <= 8; n += 3) RANKS(multiply, .ranks = n);
 }
 
 /* 2048 + 1 + 1 in float16: rounded after each addition it would stay 2048; added in float32 it is 2050. */
@@ -136,7 +136,7 @@ static void accumulate(struct rank *self)
 
 TEST(narrow_floats_are_added_in_float32_where_more_than_two_meet)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .transports = "shm" }), accumulate);
+    RANKS(accumulate, .ranks = 3, .transports = "shm");
 }
 
 TEST_MAIN

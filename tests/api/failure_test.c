@@ -29,11 +29,9 @@ static void survive(struct rank *self)
 
 TEST(a_killed_rank_is_named_by_all_others_within_two_seconds)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .may_die = { [2] = true }, .wait_s = 30 }), survive);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .transports = "tcp", .may_die = { [2] = true },
-                                       .wait_s = 30 }), survive);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp",
-                                       .may_die = { [2] = true }, .wait_s = 30 }), survive);
+    RANKS(survive, .ranks = 4, .processes = 4, .may_die = { [2] = true }, .wait_s = 30);
+    RANKS(survive, .ranks = 4, .processes = 4, .transports = "tcp", .may_die = { [2] = true }, .wait_s = 30);
+    RANKS(survive, .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp", .may_die = { [2] = true }, .wait_s = 30);
 }
 
 /* A rank that is killed while nobody talks to it is known at the next call. */
@@ -51,7 +49,7 @@ static void survive_idle(struct rank *self)
 
 TEST(a_root_killed_in_a_pause_is_named_at_the_next_call)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 5, .processes = 5, .may_die = { [0] = true }, .wait_s = 30 }), survive_idle);
+    RANKS(survive_idle, .ranks = 5, .processes = 5, .may_die = { [0] = true }, .wait_s = 30);
 }
 
 /* A rank that does not call: the others' timeout names it and what it did last. */
@@ -75,8 +73,8 @@ static void wait_for_absent(struct rank *self)
 
 TEST(a_timeout_names_the_rank_that_is_missing)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .timeout_ms = 1000 }), wait_for_absent);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .transports = "tcp", .timeout_ms = 1000 }), wait_for_absent);
+    RANKS(wait_for_absent, .ranks = 3, .processes = 3, .timeout_ms = 1000);
+    RANKS(wait_for_absent, .ranks = 3, .processes = 3, .transports = "tcp", .timeout_ms = 1000);
 }
 
 /* A stopped process answers nothing, but its sockets stay open. */
@@ -102,8 +100,7 @@ static void wait_for_stopped(struct rank *self)
 
 TEST(a_stopped_rank_is_named_when_the_time_is_up)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .timeout_ms = 1000, .may_die = { [1] = true },
-                                       .wait_s = 30 }), wait_for_stopped);
+    RANKS(wait_for_stopped, .ranks = 3, .processes = 3, .timeout_ms = 1000, .may_die = { [1] = true }, .wait_s = 30);
 }
 
 TEST_MAIN

@@ -30,7 +30,7 @@ static void add_many(struct rank *self)
 TEST(more_than_two_to_the_31_elements_are_added)
 {
     if (available_mib() < 12 << 10) SKIP("12 GiB of memory are needed, %" PRIu64 " MiB are available", available_mib());
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2, .wait_s = 280, .timeout_ms = 120000 }), add_many);
+    RANKS(add_many, .ranks = 2, .processes = 2, .wait_s = 280, .timeout_ms = 120000);
 }
 
 TEST_MAIN

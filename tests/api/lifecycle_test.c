@@ -89,14 +89,13 @@ static void cycles(struct rank *self)
 TEST(a_thousand_starts_and_ends_keep_descriptors_threads_and_memory_flat)
 {
     uint32_t times = SANITIZED ? 50 : 1000;
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true, .argument = &times, .wait_s = 110 }), cycles);
+    RANKS(cycles, .ranks = 1, .bare = true, .argument = &times, .wait_s = 110);
 }
 
 TEST(a_hundred_starts_and_ends_over_tcp_keep_them_flat_too)
 {
     uint32_t times = SANITIZED ? 20 : 100;
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true, .argument = &times, .transports = "tcp", .wait_s = 110 }),
-              cycles);
+    RANKS(cycles, .ranks = 1, .bare = true, .argument = &times, .transports = "tcp", .wait_s = 110);
 }
 
 /* ---- leaving */
@@ -111,7 +110,7 @@ static void leave_with_requests(struct rank *self)
 
 TEST(requests_that_nobody_waited_for_are_cancelled_at_the_end)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .wait_s = 20, .timeout_ms = 4000 }), leave_with_requests);
+    RANKS(leave_with_requests, .ranks = 3, .processes = 3, .wait_s = 20, .timeout_ms = 4000);
 }
 
 static void leave_late(struct rank *self)
@@ -123,8 +122,8 @@ static void leave_late(struct rank *self)
 
 TEST(a_rank_that_leaves_early_does_not_cut_short_the_others)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3 }), leave_late);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .transports = "tcp" }), leave_late);
+    RANKS(leave_late, .ranks = 3, .processes = 3);
+    RANKS(leave_late, .ranks = 3, .processes = 3, .transports = "tcp");
 }
 
 /* ---- split */
@@ -157,8 +156,8 @@ static void split(struct rank *self)
 
 TEST(a_communicator_splits_by_color_and_key_and_its_parts_are_independent)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 6 }), split);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 6, .processes = 3, .hosts = "aab", .transports = "shm,tcp" }), split);
+    RANKS(split, .ranks = 6);
+    RANKS(split, .ranks = 6, .processes = 3, .hosts = "aab", .transports = "shm,tcp");
 }
 
 /* ---- abort */
@@ -191,9 +190,9 @@ static void aborted(struct rank *self)
 
 TEST(abort_from_another_thread_ends_every_wait_on_every_rank_with_its_reason)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4 }), aborted);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4 }), aborted);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .transports = "tcp" }), aborted);
+    RANKS(aborted, .ranks = 4);
+    RANKS(aborted, .ranks = 4, .processes = 4);
+    RANKS(aborted, .ranks = 4, .processes = 4, .transports = "tcp");
 }
 
 /* ---- who is where */
@@ -209,7 +208,7 @@ static void look_around(struct rank *self)
 
 TEST(local_ranks_are_those_that_share_memory)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 5, .processes = 5, .hosts = "aabbb", .transports = "shm,tcp" }), look_around);
+    RANKS(look_around, .ranks = 5, .processes = 5, .hosts = "aabbb", .transports = "shm,tcp");
 }
 
 TEST_MAIN

@@ -34,7 +34,7 @@ static void refuse_null(struct rank *self)
 
 TEST(null_pointers_are_refused_by_name)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2 }), refuse_null);
+    RANKS(refuse_null, .ranks = 2);
 }
 
 TEST(a_null_communicator_is_refused_everywhere)
@@ -99,7 +99,7 @@ static void refuse_overlap(struct rank *self)
 
 TEST(overlapping_buffers_are_refused_and_touching_ones_are_not)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2 }), refuse_overlap);
+    RANKS(refuse_overlap, .ranks = 2);
 }
 
 static void refuse_values(struct rank *self)
@@ -129,7 +129,7 @@ static void refuse_values(struct rank *self)
 
 TEST(a_bad_root_peer_type_op_or_count_is_refused_by_name)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3 }), refuse_values);
+    RANKS(refuse_values, .ranks = 3);
 }
 
 static void refuse_ops(struct rank *self)
@@ -156,7 +156,7 @@ static void refuse_ops(struct rank *self)
 
 TEST(ops_of_another_type_freed_twice_or_too_many_are_refused)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2 }), refuse_ops);
+    RANKS(refuse_ops, .ranks = 2);
 }
 
 static void misuse_requests(struct rank *self)
@@ -178,7 +178,7 @@ static void misuse_requests(struct rank *self)
 
 TEST(waiting_for_nothing_or_twice_does_no_harm)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2 }), misuse_requests);
+    RANKS(misuse_requests, .ranks = 2);
 }
 
 static void misuse_groups(struct rank *self)
@@ -201,7 +201,7 @@ static void misuse_groups(struct rank *self)
 
 TEST(groups_without_begin_nested_or_with_bad_calls_inside_are_refused_in_part)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2 }), misuse_groups);
+    RANKS(misuse_groups, .ranks = 2);
 }
 
 static void misuse_memory(struct rank *self)
@@ -225,7 +225,7 @@ static void misuse_memory(struct rank *self)
 
 TEST(memory_that_is_not_ringtrees_or_is_freed_twice_is_refused)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2 }), misuse_memory);
+    RANKS(misuse_memory, .ranks = 2, .processes = 2);
 }
 
 /* ---- settings */
@@ -243,8 +243,7 @@ static void bad_setting(struct rank *self)
 static void check_setting(const char *setting, const char *wanted)
 {
     const char *const settings[] = { setting, NULL };
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true, .settings = settings, .argument = (void *)(uintptr_t)wanted }),
-              bad_setting);
+    RANKS(bad_setting, .ranks = 1, .bare = true, .settings = settings, .argument = (void *)(uintptr_t)wanted);
 }
 
 TEST(an_unknown_or_bad_setting_is_refused_with_what_was_meant)
@@ -268,7 +267,7 @@ static void refuse_algorithm(struct rank *self)
 
 TEST(an_algorithm_that_cannot_serve_a_collective_is_an_error_that_lists_those_that_can)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .algorithm = "all_reduce=pairwise" }), refuse_algorithm);
+    RANKS(refuse_algorithm, .ranks = 3, .algorithm = "all_reduce=pairwise");
 }
 
 static void explain(struct rank *self)
@@ -286,7 +285,7 @@ static void explain(struct rank *self)
 
 TEST(a_plan_explains_itself_in_whatever_room_it_gets)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 2 }), explain);
+    RANKS(explain, .ranks = 4, .processes = 2);
 }
 
 TEST_MAIN

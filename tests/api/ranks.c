@@ -98,8 +98,8 @@ static void prepare(const struct ranks_layout *layout, uint32_t process)
 }
 
 /* In the child: the ranks of `process`, the first of them on the main thread. */
-static int run_process(const struct ranks_layout *layout, uint32_t processes, uint32_t process, struct ranks_shared *shared,
-                       void (*body)(struct rank *), atomic_int *failures)
+static int run_process(const struct ranks_layout *layout, uint32_t processes, uint32_t process,
+                       struct ranks_shared *shared, void (*body)(struct rank *), atomic_int *failures)
 {
     static struct seat seats[RANKS_MOST];
     uint32_t           count = 0;

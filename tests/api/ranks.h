@@ -32,7 +32,7 @@ struct rank { /* what a body gets */
 
 struct ranks_layout {
     uint32_t           ranks;
-    uint32_t           processes;  /* 0: ranks are threads of one process. Else rank r is in process r * processes / ranks */
+    uint32_t           processes;  /* 0: all ranks are threads of one. Else rank r is in process r * processes / ranks */
     const char        *hosts;      /* hosts[p]: pretended host of process p; NULL: none pretended */
     const char        *transports; /* RINGTREE_TRANSPORTS, or NULL */
     const char        *algorithm;  /* RINGTREE_ALGORITHM, or NULL */
@@ -46,7 +46,8 @@ struct ranks_layout {
 
 /* Runs `body` on every rank. Returns how many processes failed: a bad exit, a signal, a hang, or a counted failure. */
 uint32_t ranks_run(const struct ranks_layout *layout, void (*body)(struct rank *), atomic_int *failures);
-#define RUN_RANKS(layout, body) ranks_run(layout, body, &test_failures)
+/* RANKS(body, .ranks = 2, .transports = "tcp"): as part of a TEST. */
+#define RANKS(body, ...) ranks_run(&((struct ranks_layout){ __VA_ARGS__ }), body, &test_failures)
 
 /* Every rank of the run has come here; for order in tests, without ringtree. */
 void ranks_meet(struct rank *self);

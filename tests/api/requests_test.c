@@ -46,11 +46,10 @@ static void everyone_to_everyone(struct rank *self)
 
 TEST(a_group_of_sends_and_receives_in_any_pattern_does_not_deadlock)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 5 }), everyone_to_everyone);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4 }), everyone_to_everyone);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .transports = "tcp" }), everyone_to_everyone);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp" }),
-              everyone_to_everyone);
+    RANKS(everyone_to_everyone, .ranks = 5);
+    RANKS(everyone_to_everyone, .ranks = 4, .processes = 4);
+    RANKS(everyone_to_everyone, .ranks = 4, .processes = 4, .transports = "tcp");
+    RANKS(everyone_to_everyone, .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp");
 }
 
 /* Two ranks send large arrays to each other at once, then receive; several in flight, waited for in reverse. */
@@ -68,7 +67,8 @@ static void cross(struct rank *self)
         CHECK_EQ(ringtree_send(self->comm, in[k], count, RINGTREE_FLOAT32, peer, &sends[k]), RINGTREE_OK);
     }
     for (uint32_t k = 0; k < TIMES; k++)
-        CHECK_EQ(ringtree_recv(self->comm, out[k], k % 2 ? MANY : k, RINGTREE_FLOAT32, peer, &receives[k]), RINGTREE_OK);
+        CHECK_EQ(ringtree_recv(self->comm, out[k], k % 2 ? MANY : k, RINGTREE_FLOAT32, peer, &receives[k]),
+                 RINGTREE_OK);
     for (uint32_t k = TIMES; k-- > 0;) {
         CHECK_EQ(ringtree_wait(&receives[k]), RINGTREE_OK);
         CHECK_EQ(ringtree_wait(&sends[k]), RINGTREE_OK);
@@ -80,9 +80,9 @@ static void cross(struct rank *self)
 
 TEST(crossing_sends_and_receives_as_requests_may_be_waited_for_in_any_order)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2 }), cross);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2 }), cross);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2, .transports = "tcp" }), cross);
+    RANKS(cross, .ranks = 2);
+    RANKS(cross, .ranks = 2, .processes = 2);
+    RANKS(cross, .ranks = 2, .processes = 2, .transports = "tcp");
 }
 
 /* Blocking, in a ring, one after another: even ranks send first. */
@@ -92,8 +92,12 @@ static void blocking_ring(struct rank *self)
     float         *in = filled(me, next, MANY), *out = calloc(MANY, sizeof(float));
     for (int times = 0; times < 3; times++) {
         for (int half = 0; half < 2; half++) {
-            if ((me + (uint32_t)half) % 2 == 0) CHECK_EQ(ringtree_send(self->comm, in, MANY, RINGTREE_FLOAT32, next, NULL), RINGTREE_OK);
-            else CHECK_EQ(ringtree_recv(self->comm, out, MANY, RINGTREE_FLOAT32, prev, NULL), RINGTREE_OK);
+            ringtree_status status;
+            if ((me + (uint32_t)half) % 2 == 0)
+                status = ringtree_send(self->comm, in, MANY, RINGTREE_FLOAT32, next, NULL);
+            else
+                status = ringtree_recv(self->comm, out, MANY, RINGTREE_FLOAT32, prev, NULL);
+            CHECK_EQ(status, RINGTREE_OK);
         }
         CHECK(matches(out, prev, me, MANY));
     }
@@ -103,8 +107,8 @@ static void blocking_ring(struct rank *self)
 
 TEST(blocking_sends_meet_blocking_receives)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4 }), blocking_ring);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .transports = "tcp" }), blocking_ring);
+    RANKS(blocking_ring, .ranks = 4);
+    RANKS(blocking_ring, .ranks = 4, .processes = 4, .transports = "tcp");
 }
 
 /* Many collectives in flight, waited for out of order, polled and in bulk; sends between them. */
@@ -117,7 +121,8 @@ static void many_in_flight(struct rank *self)
         const size_t count = (size_t)(k % 3 == 0 ? 1 : k % 3 == 1 ? 1000 : 200000);
         x[k] = malloc(count * sizeof(int32_t));
         for (size_t i = 0; i < count; i++) x[k][i] = (int32_t)self->rank + k;
-        CHECK_EQ(ringtree_all_reduce(self->comm, x[k], x[k], count, RINGTREE_INT32, RINGTREE_SUM, &requests[k]), RINGTREE_OK);
+        CHECK_EQ(ringtree_all_reduce(self->comm, x[k], x[k], count, RINGTREE_INT32, RINGTREE_SUM, &requests[k]),
+                 RINGTREE_OK);
     }
     CHECK_EQ(ringtree_wait(&requests[17]), RINGTREE_OK);
     CHECK_EQ(ringtree_wait(&requests[3]), RINGTREE_OK);
@@ -135,9 +140,9 @@ static void many_in_flight(struct rank *self)
 
 TEST(requests_are_waited_for_out_of_order_polled_and_in_bulk)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4 }), many_in_flight);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp" }), many_in_flight);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .transports = "tcp" }), many_in_flight);
+    RANKS(many_in_flight, .ranks = 4);
+    RANKS(many_in_flight, .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp");
+    RANKS(many_in_flight, .ranks = 3, .processes = 3, .transports = "tcp");
 }
 
 /* With a progress thread an operation finishes while its rank only computes. */
@@ -158,8 +163,8 @@ static void progress_by_itself(struct rank *self)
 TEST(a_progress_thread_finishes_requests_by_itself)
 {
     const char *const settings[] = { "RINGTREE_PROGRESS_THREAD=1", NULL };
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .settings = settings }), progress_by_itself);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .transports = "tcp", .settings = settings }), progress_by_itself);
+    RANKS(progress_by_itself, .ranks = 3, .processes = 3, .settings = settings);
+    RANKS(progress_by_itself, .ranks = 3, .processes = 3, .transports = "tcp", .settings = settings);
 }
 
 /* A group of collectives and messages, as one request. */
@@ -182,8 +187,8 @@ static void mixed_group(struct rank *self)
 
 TEST(a_group_may_hold_collectives_and_messages_and_be_waited_for_as_one)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4 }), mixed_group);
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 4, .processes = 2, .hosts = "ab", .transports = "shm,tcp" }), mixed_group);
+    RANKS(mixed_group, .ranks = 4);
+    RANKS(mixed_group, .ranks = 4, .processes = 2, .hosts = "ab", .transports = "shm,tcp");
 }
 
 TEST_MAIN

@@ -1,4 +1,4 @@
-/* Starts that cannot succeed: each ends in time, with its status and a sentence that names who, where and what to do. */
+/* Starts that cannot succeed: each ends in time, with a status and a sentence that names who, where and what to do. */
 #include "ranks.h"
 #include "test.h"
 
@@ -48,7 +48,7 @@ static void same_number(struct rank *self)
 
 TEST(two_ranks_with_one_number_are_refused_with_that_number)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 3, .processes = 3, .bare = true }), same_number);
+    RANKS(same_number, .ranks = 3, .processes = 3, .bare = true);
 }
 
 static void other_size(struct rank *self)
@@ -66,7 +66,7 @@ static void other_size(struct rank *self)
 
 TEST(another_world_size_is_refused_with_both_sizes)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2, .bare = true }), other_size);
+    RANKS(other_size, .ranks = 2, .processes = 2, .bare = true);
 }
 
 static void bad_numbers(struct rank *self)
@@ -84,7 +84,7 @@ static void bad_numbers(struct rank *self)
 
 TEST(impossible_numbers_and_an_empty_id_are_refused_at_once)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true }), bad_numbers);
+    RANKS(bad_numbers, .ranks = 1, .bare = true);
 }
 
 static void missing_rank(struct rank *self)
@@ -102,7 +102,7 @@ static void missing_rank(struct rank *self)
 TEST(a_rank_that_never_comes_is_named_when_the_time_is_up)
 {
     const char *const settings[] = { "RINGTREE_TIMEOUT_MS=700", NULL };
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2, .bare = true, .settings = settings }), missing_rank);
+    RANKS(missing_rank, .ranks = 2, .processes = 2, .bare = true, .settings = settings);
 }
 
 /* ---- by RINGTREE_RANK, RINGTREE_SIZE and RINGTREE_ROOT */
@@ -164,7 +164,7 @@ TEST(ranks_meet_at_a_root_that_the_environment_names)
 {
     close(listen_somewhere());
     write_secrets("00112233445566778899aabbccddeeff\n", "00112233445566778899aabbccddeeff\n");
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2, .bare = true }), join_well);
+    RANKS(join_well, .ranks = 2, .processes = 2, .bare = true);
     remove_secrets();
 }
 
@@ -184,8 +184,7 @@ TEST(a_wrong_secret_is_refused_and_said_so)
     const char *const settings[] = { "RINGTREE_TIMEOUT_MS=2500", NULL };
     close(listen_somewhere());
     write_secrets("00112233445566778899aabbccddeeff\n", "ff112233445566778899aabbccddeeff\n");
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 2, .processes = 2, .bare = true, .settings = settings }),
-              join_with_other_secret);
+    RANKS(join_with_other_secret, .ranks = 2, .processes = 2, .bare = true, .settings = settings);
     remove_secrets();
 }
 
@@ -203,7 +202,7 @@ TEST(a_port_that_is_taken_is_named)
     const char *const settings[] = { "RINGTREE_TIMEOUT_MS=2500", NULL };
     int               fd = listen_somewhere();
     write_secrets("00112233445566778899aabbccddeeff\n", "00112233445566778899aabbccddeeff\n");
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true, .settings = settings }), join_at_taken_port);
+    RANKS(join_at_taken_port, .ranks = 1, .bare = true, .settings = settings);
     close(fd);
     remove_secrets();
 }
@@ -227,7 +226,7 @@ TEST(a_root_that_never_comes_is_named_with_its_address)
     const char *const settings[] = { "RINGTREE_TIMEOUT_MS=800", NULL };
     close(listen_somewhere());
     write_secrets("00112233445566778899aabbccddeeff\n", "00112233445566778899aabbccddeeff\n");
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true, .settings = settings }), join_without_root);
+    RANKS(join_without_root, .ranks = 1, .bare = true, .settings = settings);
     remove_secrets();
 }
 
@@ -245,7 +244,7 @@ static void join_contradictory(struct rank *self)
 
 TEST(a_contradictory_environment_is_named)
 {
-    RUN_RANKS(&((struct ranks_layout){ .ranks = 1, .bare = true }), join_contradictory);
+    RANKS(join_contradictory, .ranks = 1, .bare = true);
 }
 
 TEST_MAIN
