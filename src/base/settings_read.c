@@ -28,37 +28,47 @@ enum rt_setting rt_setting_find(const char *name)
 
 /* ------------------------------------------------------------------ names */
 
-/* Edit distance of two names of at most NAME_MOST bytes: insert, delete, replace one letter. */
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Edits from `a` to `b`, names of at most NAME_MOST bytes: insert, delete or replace one letter, or swap two
+ * neighbours. cost[i][j] is that of the first i letters of `a` and the first j of `b`.
+ */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[NAME_MOST + 1];
-    const size_t a_length = strlen(a), b_length = strlen(b);
+    size_t cost[NAME_MOST + 1][NAME_MOST + 1];
+    const size_t a_length = strnlen(a, NAME_MOST), b_length = strnlen(b, NAME_MOST);
 
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t best = diagonal + (toupper((unsigned char)a[i - 1]) != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
+    for (size_t i = 0; i <= a_length; i++) {
+        for (size_t j = 0; j <= b_length; j++) {
+            if (i == 0 || j == 0) {
+                cost[i][j] = i + j;
+                continue;
+            }
+            size_t best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = smaller(best, smaller(cost[i - 1][j], cost[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = smaller(best, cost[i - 2][j - 2] + 1);
+            cost[i][j] = best;
         }
     }
-    return row[b_length];
+    return cost[a_length][b_length];
 }
 
 static const char *nearest_name(const char *name)
 {
     const char *best = rt_setting_table[0].name;
-    size_t least = SIZE_MAX;
+    char upper[NAME_MOST + 1];
+    size_t least = SIZE_MAX, length = 0;
 
+    for (; name[length]; length++)
+        upper[length] = (char)toupper((unsigned char)name[length]);
+    upper[length] = '\0';
     for (int i = 0; i < RT_SETTING_COUNT; i++) {
-        size_t edits = distance(name, rt_setting_table[i].name);
+        size_t edits = distance(upper, rt_setting_table[i].name);
         if (edits < least && rt_setting_available((enum rt_setting)i)) {
             least = edits;
             best = rt_setting_table[i].name;
