@@ -2,7 +2,8 @@
  * Element kernels: type x op, scalar and SIMD, chosen at run time from the CPU; every path gives the same bits.
  * Pointers need no alignment. A target may be the very same pointer as a source, but not overlap it otherwise.
  * Narrow floats (float16, bfloat16, float8) are widened to float32, combined, and rounded once to nearest even.
- * NaN propagates in every op. AVG is SUM here: see rt_divide() and rt_scale().
+ * NaN propagates in every op, as the positive quiet NaN without payload whatever NaN came in. min and max order -0 below
+ * +0. float8_e4m3 has no infinity: what is too large becomes NaN. With n = 1 the bits are copied. AVG is SUM here: see rt_divide() and rt_scale().
  */
 #ifndef RT_REDUCE_H
 #define RT_REDUCE_H
@@ -21,6 +22,14 @@ void rt_reduce(void *target, const void *a, const void *b, size_t count, ringtre
 void rt_reduce_many(void *target, const void *const *sources, uint32_t n, size_t count, ringtree_type type,
                     ringtree_op op);
 
+/*
+ * As rt_reduce_many(), but the result goes past the caches to memory: 1.1 (n = 8) to 1.5 times (n = 2) as fast where
+ * the arrays do not fit in L2, at the price that whoever reads the result next reads it from memory. Figures in copy.c.
+ * The result is complete, for other threads and processes too, when it returns.
+ */
+void rt_reduce_many_stream(void *target, const void *const *sources, uint32_t n, size_t count, ringtree_type type,
+                           ringtree_op op);
+
 /* target[i] = source[i] * *scalar (float32 arithmetic for narrow floats; integers wrap). target may equal source. */
 void rt_scale(void *target, const void *source, size_t count, ringtree_type type, const void *scalar);
 
@@ -30,7 +39,7 @@ void rt_divide(void *target, const void *source, size_t count, ringtree_type typ
 /* AVG divides narrow floats before the sum (true), the others after (false). */
 bool rt_divides_first(ringtree_type type);
 
-/* memcpy that streams past the caches when `bytes` is far larger than they are. */
+/* memcpy that streams past the caches when `bytes` is 32 MiB or more; target may equal source. Figures in copy.c. */
 void rt_copy(void *target, const void *source, size_t bytes);
 
 /* Conversions, exact or rounded to nearest even; for tests, codecs and the benchmark's verification. */

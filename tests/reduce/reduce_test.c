@@ -132,7 +132,33 @@ EVERY_PATH(many_sources_are_combined_in_order_and_rounded_once)
                     else memcpy(expected_memory, sources_memory[0], count * bytes_of(type));
                     rt_reduce_many(target_memory, sources_of(list, n), n, count, type, op);
                     CHECK_THAT(as_expected(target_memory, count, type, op, false), "%u sources", n);
+                    memset(target_memory, GUARD, count * 8);
+                    rt_reduce_many_stream(target_memory, list, n, count, type, op);
+                    CHECK_THAT(as_expected(target_memory, count, type, op, false), "%u sources, streamed", n);
                 }
+    }
+}
+
+EVERY_PATH(a_streamed_result_is_the_same_and_stays_inside)
+{
+    const void *list[MANY];
+    EACH_TYPE(type) {
+        const size_t bytes = bytes_of(type);
+        fill_sources(3, MOST, type);
+        expect(3, MOST, type, RINGTREE_SUM);
+        for (size_t shift = 0; shift < 64; shift += 9) {
+            const size_t count = MOST - shift * 1000;
+            unsigned char *at = target_memory + 1 + shift;
+            at[-1] = at[count * bytes] = GUARD;
+            rt_reduce_many_stream(at, sources_of(list, 3), 3, count, type, RINGTREE_SUM);
+            CHECK(as_expected(at, count, type, RINGTREE_SUM, false));
+            CHECK(at[-1] == GUARD && at[count * bytes] == GUARD);
+        }
+        for (uint32_t aliased = 0; aliased < 3; aliased++) {
+            fill_sources(3, MOST, type);
+            rt_reduce_many_stream(sources_memory[aliased], sources_of(list, 3), 3, MOST, type, RINGTREE_SUM);
+            CHECK(as_expected(sources_memory[aliased], MOST, type, RINGTREE_SUM, false));
+        }
     }
 }
 
