@@ -31,7 +31,8 @@ TEST(a_killed_rank_is_named_by_all_others_within_two_seconds)
 {
     RANKS(survive, .ranks = 4, .processes = 4, .may_die = { [2] = true }, .wait_s = 30);
     RANKS(survive, .ranks = 4, .processes = 4, .transports = "tcp", .may_die = { [2] = true }, .wait_s = 30);
-    RANKS(survive, .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp", .may_die = { [2] = true }, .wait_s = 30);
+    RANKS(survive, .ranks = 4, .processes = 4, .hosts = "aabb", .transports = "shm,tcp", .may_die = { [2] = true },
+          .wait_s = 30);
 }
 
 /* A rank that is killed while nobody talks to it is known at the next call. */

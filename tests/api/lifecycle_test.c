@@ -83,7 +83,8 @@ static void cycles(struct rank *self)
     CHECK_EQ(atomic_load(&cycle.failed), 0);
     CHECK_EQ(entries("/proc/self/fd"), descriptors);
     CHECK_EQ(entries("/proc/self/task"), threads);
-    CHECK_THAT(SANITIZED || resident_pages() < pages + 512, "memory grew from %ld to %ld pages", pages, resident_pages());
+    CHECK_THAT(SANITIZED || resident_pages() < pages + 512, "memory grew from %ld to %ld pages", pages,
+               resident_pages());
 }
 
 TEST(a_thousand_starts_and_ends_keep_descriptors_threads_and_memory_flat)

@@ -57,7 +57,8 @@ static void check_all(const char *transports, const char *algorithm, const char 
 {
     const char *const settings[] = { direct, NULL };
     for (enum difference d = OTHER_COLLECTIVE; d <= OTHER_ROOT; d++)
-        RANKS(differ, .ranks = 4, .processes = 4, .transports = transports, .algorithm = algorithm, .settings = settings, .argument = &d, .wait_s = 40);
+        RANKS(differ, .ranks = 4, .processes = 4, .transports = transports, .algorithm = algorithm,
+              .settings = settings, .argument = &d, .wait_s = 40);
 }
 
 TEST(another_call_on_one_of_four_ranks_is_named_on_all_over_shared_memory)

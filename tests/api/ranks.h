@@ -32,7 +32,7 @@ struct rank { /* what a body gets */
 
 struct ranks_layout {
     uint32_t           ranks;
-    uint32_t           processes;  /* 0: all ranks are threads of one. Else rank r is in process r * processes / ranks */
+    uint32_t           processes;  /* 0: ranks are threads of one. Else rank r is in process r * processes / ranks */
     const char        *hosts;      /* hosts[p]: pretended host of process p; NULL: none pretended */
     const char        *transports; /* RINGTREE_TRANSPORTS, or NULL */
     const char        *algorithm;  /* RINGTREE_ALGORITHM, or NULL */

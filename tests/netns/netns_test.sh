@@ -1,0 +1,135 @@
+#!/bin/sh
+# netns_test.sh PROGRAM: network namespaces on a bridge stand for separate hosts: nothing is shared but the network.
+# Makes only namespaces of its own, and removes them however it ends. 77: skipped.
+set -eu
+program=$1
+id=rt$$
+work=$(mktemp -d "${TMPDIR:-.}/netns.XXXXXX")
+hosts=""
+
+skip() { echo "skipped: $*"; exit 77; }
+fail() { echo "FAILED: $*"; cat "$work"/out.* 2>/dev/null || true; exit 1; }
+
+cleanup()
+{
+    for host in switch $hosts; do
+        ip netns pids "$id-$host" 2>/dev/null | while read -r pid; do kill -KILL "$pid" 2>/dev/null || true; done
+        ip netns delete "$id-$host" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+
+[ "$(id -u)" = 0 ] || skip "network namespaces need root"
+command -v ip >/dev/null || skip "ip (iproute2) is missing"
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+ip netns add "$id-switch" 2>"$work/why" || skip "no network namespaces here: $(cat "$work/why")"
+ip -n "$id-switch" link add br0 type bridge 2>"$work/why" || skip "no bridges here: $(cat "$work/why")"
+ip -n "$id-switch" link set br0 up
+
+# add_host NUMBER: a namespace with eth0 on the bridge, and a docker0 that every host has with the same address, which
+# leads nowhere.
+add_host()
+{
+    hosts="$hosts h$1"
+    ip netns add "$id-h$1"
+    ip -n "$id-h$1" link set lo up
+    ip link add "v$1" netns "$id-switch" type veth peer name eth0 netns "$id-h$1"
+    ip -n "$id-switch" link set "v$1" master br0 up
+    ip -n "$id-h$1" link set eth0 up
+    ip -n "$id-h$1" addr add "fd99::$1/64" dev eth0 nodad
+    ip -n "$id-h$1" link add docker0 type veth peer name nowhere
+    ip -n "$id-h$1" link set docker0 up
+    ip -n "$id-h$1" link set nowhere up
+    ip -n "$id-h$1" addr add 172.17.0.1/16 dev docker0
+}
+add_ipv4() { ip -n "$id-h$1" addr add "10.99.0.$1/24" dev eth0; }
+
+umask 077
+echo 00112233445566778899aabbccddeeff >"$work/secret"
+
+# start RANK SIZE HOST ROOT arguments...: one rank in the background, its output in out.RANK, its status in status.RANK
+start()
+{
+    rank=$1 size=$2 host=$3 root=$4
+    shift 4
+    (
+        set +e
+        ip netns exec "$id-h$host" env RINGTREE_RANK="$rank" RINGTREE_SIZE="$size" RINGTREE_ROOT="$root" \
+            RINGTREE_SECRET_FILE="$work/secret" RINGTREE_TIMEOUT_MS="${timeout_ms:-20000}" $settings \
+            timeout -k 5 60 "$program" "$@" >"$work/out.$rank" 2>&1
+        echo $? >"$work/status.$rank"
+    ) &
+}
+
+# finish SIZE: all ranks ended with 0
+finish()
+{
+    wait
+    rank=0
+    while [ $rank -lt "$1" ]; do
+        [ "$(cat "$work/status.$rank")" = 0 ] || fail "$what: rank $rank ended with $(cat "$work/status.$rank")"
+        rank=$((rank + 1))
+    done
+}
+
+# check WHAT HOSTS PER_HOST ROOT: PER_HOST ranks on each host, results right, shared memory inside hosts, TCP between
+check()
+{
+    what=$1
+    size=$(($2 * $3))
+    rank=0
+    while [ $rank -lt "$size" ]; do
+        start $rank "$size" $((rank / $3 + 1)) "$4" check
+        rank=$((rank + 1))
+    done
+    finish "$size"
+    rank=0
+    while [ $rank -lt "$size" ]; do
+        grep -q "rank $rank of $size: $3 share its memory" "$work/out.$rank" || fail "$what: rank $rank shares with others"
+        grep -q "on $2 nodes" "$work/out.$rank" || fail "$what: the plan sees other nodes"
+        grep -q "tcp" "$work/out.$rank" || fail "$what: the plan uses no TCP between hosts"
+        [ "$3" = 1 ] || grep -q "shm inside" "$work/out.$rank" || fail "$what: no shared memory inside hosts"
+        rank=$((rank + 1))
+    done
+    echo "ok: $what"
+}
+
+settings=""
+for host in 1 2 3 4; do add_host $host; done
+
+# IPv6 first: there is no IPv4 between the hosts yet.
+check "two hosts, IPv6 only" 2 2 "[fd99::1]:29517"
+for host in 1 2 3 4; do add_ipv4 $host; done
+check "two hosts, one rank each" 2 1 "10.99.0.1:29518"
+check "two hosts, three ranks each" 2 3 "10.99.0.1:29519"
+check "four hosts, two ranks each" 4 2 "10.99.0.1:29520"
+settings="RINGTREE_INTERFACE=eth"
+check "four hosts, RINGTREE_INTERFACE" 4 1 "10.99.0.1:29521"
+
+what="an interface that does not exist"
+settings="RINGTREE_INTERFACE==nosuch0"
+start 0 2 1 "10.99.0.1:29522" check
+wait
+[ "$(cat "$work/status.0")" = 1 ] || fail "$what is accepted"
+for word in nosuch0 eth0 docker0 RINGTREE_INTERFACE; do
+    grep -q "$word" "$work/out.0" || fail "$what: its sentence does not say $word"
+done
+echo "ok: $what is an error that lists the others"
+
+what="a host that is cut off"
+settings="" timeout_ms=3000
+for rank in 0 1 2 3; do start $rank 4 $((rank / 2 + 1)) "10.99.0.1:29523" stream 6; done
+tries=0
+until [ "$(grep -l streaming "$work"/out.[0-3] 2>/dev/null | wc -l)" = 4 ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || fail "$what: the ranks did not start"
+    sleep 0.1
+done
+sleep 0.5
+ip -n "$id-h2" link set eth0 down
+finish 4
+for rank in 0 1; do
+    grep -q -E 'RINGTREE_(TIMEOUT|PEER_LOST).*rank [23]' "$work/out.$rank" || fail "$what is not named by rank $rank"
+done
+echo "ok: $what is named by the others in time"
