@@ -52,7 +52,7 @@ struct rt_setting_info {
     bool                 hidden;  /* a secret: sentences and tables do not show its value */
 };
 
-#define RT_SETTING_TEXT 512
+#define RT_SETTING_TEXT 640 /* RINGTREE_ID alone has 512 digits */
 
 struct rt_settings {
     uint64_t number[RT_SETTING_COUNT];                /* U64, SIZE, BOOL */

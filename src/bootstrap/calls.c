@@ -73,10 +73,6 @@ const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capaci
                  frame->sequence);
         return text;
     }
-    if (frame->collective == RT_CALL_SPLIT) {
-        snprintf(text, capacity, "split #%" PRIu64, frame->sequence);
-        return text;
-    }
     used = snprintf(text, capacity, "%s #%" PRIu64, ringtree_collective_name(collective), frame->sequence);
     if (collective == RINGTREE_BARRIER || used < 0 || (size_t)used >= capacity)
         return text;

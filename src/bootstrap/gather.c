@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#define DOWN_GRACE_MS 500 /* who waits for the root alone lets those speak first who know which rank is missing */
+#define LEVEL_GRACE_MS 40   /* the deeper in the tree, the closer to the rank that is missing: let those speak first */
+#define DOWN_GRACE_MS  1000 /* and last of all those who wait for the root's answer */
 
 /* Same call, same size? Else the ranks are out of step, which is a failure for all. */
 static bool fits(struct rt_control *c, uint32_t peer, const uint8_t *body, uint32_t length, uint32_t ranks)
@@ -138,13 +139,25 @@ static struct timespec to_timespec(uint64_t ns)
     return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 }
 
+static uint64_t grace_ms(const struct rt_control *c)
+{
+    uint32_t levels = 0;
+
+    if (c->gather.sent_up)
+        return DOWN_GRACE_MS;
+    for (uint32_t i = 1; i < c->nlinks; i++)
+        for (uint32_t level = 0; !c->link[i].up && c->link[i].span >> level > 1; level++)
+            levels = level + 1 > levels ? level + 1 : levels;
+    return (uint64_t)levels * LEVEL_GRACE_MS;
+}
+
 /* With the lock held, until it is done or has failed. */
 static void wait_done(struct rt_control *c)
 {
     const uint64_t late = rt_now_ns(&rt_system_clock) + c->timeout_ms * RT_NS_PER_MS;
 
     while (!c->gather.done && !atomic_load_explicit(&c->failed, memory_order_relaxed)) {
-        uint64_t until = late + (c->gather.sent_up ? DOWN_GRACE_MS * RT_NS_PER_MS : 0);
+        const uint64_t until = late + grace_ms(c) * RT_NS_PER_MS;
         struct timespec at = to_timespec(until);
         if (rt_now_ns(&rt_system_clock) >= until)
             time_out(c);
