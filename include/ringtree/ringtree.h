@@ -297,6 +297,7 @@ ringtree_status ringtree_init_id(ringtree_comm **comm, const ringtree_id *id, ui
 ringtree_status ringtree_op_premul_sum(ringtree_comm *comm, const void *scalar, ringtree_type type, ringtree_op *op);
 ringtree_status ringtree_op_free(ringtree_comm *comm, ringtree_op op);
 
+/* The kinds of call, for ringtree_plan_explain() and ringtree_collective_name(). */
 typedef enum ringtree_collective {
     RINGTREE_ALL_REDUCE     = 0,
     RINGTREE_REDUCE         = 1,

@@ -18,7 +18,7 @@ static const uint32_t rank_counts[] = { 1, 2, 3, 4, 5, 7, 8, 13, 16 };
 
 /* Names that RINGTREE_ALGORITHM knows; one that cannot serve a call is refused there, which is counted. */
 static const char *const algorithms[] = { "", "ring", "tree", "halving", "doubling", "direct", "pairwise",
-                                          "bruck", "pat", "binomial", "hierarchical", "shared" };
+                                          "bruck", "linear", "binomial", "hierarchical", "shared" };
 
 enum split { ONE_PROCESS, ALL_PROCESSES, FOUR_PROCESSES };
 static const struct place {

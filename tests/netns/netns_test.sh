@@ -86,7 +86,7 @@ check()
     finish "$size"
     rank=0
     while [ $rank -lt "$size" ]; do
-        grep -q "rank $rank of $size: $3 share its memory" "$work/out.$rank" || fail "$what: rank $rank shares with others"
+        grep -q "rank $rank of $size: $3 share its memory" "$work/out.$rank" || fail "$what: $rank shares otherwise"
         grep -q "on $2 nodes" "$work/out.$rank" || fail "$what: the plan sees other nodes"
         grep -q "tcp" "$work/out.$rank" || fail "$what: the plan uses no TCP between hosts"
         [ "$3" = 1 ] || grep -q "shm inside" "$work/out.$rank" || fail "$what: no shared memory inside hosts"
