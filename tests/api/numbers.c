@@ -243,7 +243,7 @@ double number_bound(ringtree_type type, uint32_t op, uint32_t n)
     const struct format format = format_of(type);
     uint32_t            odd = n;
     while (odd % 2 == 0) odd /= 2;
-    if (!number_is_float(type) || op != RINGTREE_AVG || odd < 1u << format.significant) return 0;
+    if (!number_is_float(type) || op != RINGTREE_AVG || odd < 1ull << format.significant) return 0;
     /* The input, a multiple of n, is itself rounded when stored; then n roundings of a sum of at most n * 4. */
     return 4.0 * n * n * ldexp(1, -format.significant);
 }
