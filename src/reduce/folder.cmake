@@ -1,5 +1,11 @@
-# Each path is compiled for its own CPUs; no contraction to fused multiply-add, so that all paths round alike.
-set(rt_kernel_flags -ffp-contract=off $<$<NOT:$<CONFIG:Debug>>:-O3>)
+# Each path is compiled for its own CPUs; no contraction to fused multiply-add, so that all paths round alike. Under a
+# sanitizer -O3 would only make these files slow to compile.
+set(rt_kernel_flags -ffp-contract=off)
+if(RINGTREE_SANITIZE)
+  list(APPEND rt_kernel_flags -O1)
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  list(APPEND rt_kernel_flags -O3)
+endif()
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_scalar.c PROPERTIES COMPILE_OPTIONS "${rt_kernel_flags}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_avx2.c PROPERTIES
