@@ -1,10 +1,6 @@
 # cmake --install: libraries, header, CMake package, pkg-config file, man pages. Programs are installed where they are made.
 include(CMakePackageConfigHelpers)
 
-# Programs find the library beside them, wherever the prefix is moved to.
-file(RELATIVE_PATH library_from_programs ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-set(CMAKE_INSTALL_RPATH "$ORIGIN/${library_from_programs}")
-
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ringtree)
 set_target_properties(ringtree_static PROPERTIES EXPORT_NAME static)
 # Two exports: whoever links the shared library needs nothing else, the static one needs libsodium's development files.
