@@ -34,8 +34,9 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /*
- * Edits from `a` to `b`, names of at most NAME_MOST bytes: insert, delete or replace one letter, or swap two
- * neighbours. cost[i][j] is that of the first i letters of `a` and the first j of `b`.
+ * How far `a` is from `b`, names of at most NAME_MOST bytes. Two for each edit: insert, delete or replace a letter, or
+ * swap two neighbours. One more when `a` resembles only the beginning of `b`: RINGTREE_ALGO means RINGTREE_ALGORITHM.
+ * cost[i][j] is the number of edits from the first i letters of `a` to the first j of `b`.
  */
 static size_t distance(const char *a, const char *b)
 {
@@ -55,7 +56,10 @@ static size_t distance(const char *a, const char *b)
             cost[i][j] = best;
         }
     }
-    return cost[a_length][b_length];
+    size_t least = 2 * cost[a_length][b_length];
+    for (size_t j = 0; j < b_length; j++)
+        least = smaller(least, 2 * cost[a_length][j] + 1);
+    return least;
 }
 
 static const char *nearest_name(const char *name)
@@ -68,9 +72,9 @@ static const char *nearest_name(const char *name)
         upper[length] = (char)toupper((unsigned char)name[length]);
     upper[length] = '\0';
     for (int i = 0; i < RT_SETTING_COUNT; i++) {
-        size_t edits = distance(upper, rt_setting_table[i].name);
-        if (edits < least && rt_setting_available((enum rt_setting)i)) {
-            least = edits;
+        size_t far = distance(upper, rt_setting_table[i].name);
+        if (far < least && rt_setting_available((enum rt_setting)i)) {
+            least = far;
             best = rt_setting_table[i].name;
         }
     }

@@ -155,7 +155,10 @@ TEST(an_unknown_name_is_refused_with_the_nearest_one)
                                                   "RINGTREE_TIMEOUT_MS;");
     CHECK_REFUSED(parse("TIMEOUT_MS=5"), "nearest is RINGTREE_TIMEOUT_MS");
     CHECK_REFUSED(parse("ringtree_port=5"), "nearest is RINGTREE_PORT");
-    CHECK_REFUSED(parse("RINGTREE_ALGO=ring"), "nearest is RINGTREE_");
+    CHECK_REFUSED(parse("RINGTREE_ALGO=ring"), "nearest is RINGTREE_ALGORITHM");
+    CHECK_REFUSED(parse("RINGTREE_TIMEOT=5"), "nearest is RINGTREE_TIMEOUT_MS");
+    CHECK_REFUSED(parse("RINGTREE_LOGFILE=x"), "nearest is RINGTREE_LOG_FILE");
+    CHECK_REFUSED(parse("RINGTREE_LGO=x"), "nearest is RINGTREE_LOG;");
     CHECK_REFUSED(parse("=5"), "\"\" is no setting");
 }
 

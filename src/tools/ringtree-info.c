@@ -1,0 +1,168 @@
+/* ringtree-info: what this build of ringtree is, what it sees on this machine, and every setting. */
+#include "ringtree-info.h"
+#include "reduce/reduce.h"
+#include "topology/cores.h"
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: ringtree-info [--settings] [--json]\n"
+    "\n"
+    "Prints the build of ringtree, what it sees on this machine, the network addresses in the order in which they would\n"
+    "be used, and every setting with its value, where that comes from, and what it does.\n"
+    "\n"
+    "      --settings   only the settings\n"
+    "      --json       as JSON\n"
+    "      --help       this text\n"
+    "      --version    the library's version\n"
+    "\n"
+    "Exit status: 0 all is well; 1 a setting is wrong (the sentence is on standard error; what is printed then shows the\n"
+    "defaults); 2 bad command line.\n"
+    "\n"
+    "Examples:\n"
+    "  ringtree-info                                     what would ringtree do here?\n"
+    "  RINGTREE_INTERFACE=^docker ringtree-info          which addresses are left?\n"
+    "  RINGTREE_CONFIG=./my.conf ringtree-info --settings   is this settings file right?\n"
+    "  ringtree-info --json | jq '.settings.RINGTREE_TIMEOUT_MS.value'\n";
+
+static const char *compiled_for(void)
+{
+#if defined(__x86_64__)
+    return "x86-64";
+#elif defined(__aarch64__)
+    return "arm64";
+#else
+    return "another processor";
+#endif
+}
+
+static const char *fault_switches(void)
+{
+    return rt_setting_available(RT_FAULT) ? "yes: a build for tests" : "no";
+}
+
+/* Appends a line; the caller's array has room for INFO_LINES. */
+static void add(struct info_line *lines, size_t *count, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add(struct info_line *lines, size_t *count, const char *name, const char *format, ...)
+{
+    struct info_line *line = &lines[(*count)++];
+    va_list args;
+
+    line->name = name;
+    va_start(args, format);
+    vsnprintf(line->value, sizeof(line->value), format, args);
+    va_end(args);
+}
+
+size_t info_build(const struct info *info, struct info_line *lines)
+{
+    size_t count = 0;
+
+    add(lines, &count, "version", "%s", ringtree_version());
+    add(lines, &count, "compiler", "%s", RINGTREE_BUILD_COMPILER);
+    add(lines, &count, "build", "%s for %s", RINGTREE_BUILD_TYPE, compiled_for());
+    add(lines, &count, "sanitizers", "%s", RINGTREE_BUILD_SANITIZE[0] ? RINGTREE_BUILD_SANITIZE : "none");
+    add(lines, &count, "fault switches", "%s", fault_switches());
+    add(lines, &count, "transports", "%s", RINGTREE_BUILD_TRANSPORTS[0] ? RINGTREE_BUILD_TRANSPORTS : "none");
+    add(lines, &count, "reduction", "%s", info->reduction);
+    return count;
+}
+
+size_t info_machine(const struct info *info, struct info_line *lines)
+{
+    size_t count = 0;
+
+    add(lines, &count, "host", "%s", info->system.nodename);
+    if (info->settings.text[RT_HOST][0])
+        add(lines, &count, "pretended host", "%.200s", info->settings.text[RT_HOST]);
+    add(lines, &count, "kernel", "%.60s %.60s %.60s", info->system.sysname, info->system.release, info->system.machine);
+    if (info->quota < info->cores)
+        add(lines, &count, "cores", "%" PRIu32 " (%" PRIu32 " allowed, limited by the control group's cpu.max)",
+            info->quota, info->cores);
+    else
+        add(lines, &count, "cores", "%" PRIu32, info->cores);
+    return count;
+}
+
+const char *info_origin(const struct info *info, int setting)
+{
+    static const char *const names[] = { "default", "file", "environment" };
+
+    return names[info->settings.given[setting]];
+}
+
+const char *info_value(const struct info *info, int setting)
+{
+    const char *text = info->settings.text[setting];
+
+    return rt_setting_table[setting].hidden && text[0] ? "(hidden)" : text;
+}
+
+static void gather(struct info *info)
+{
+    uint64_t mask;
+
+    memset(info, 0, sizeof(*info));
+    if (rt_settings_load(&info->settings, &info->settings_error))
+        rt_settings_defaults(&info->settings);
+    if (rt_interfaces_find(&info->interfaces, info->settings.text[RT_INTERFACE], &info->interfaces_error)) {
+        struct rt_error second;
+        rt_interfaces_find(&info->interfaces, "", &second); /* lists nothing if it fails: the first sentence says why */
+    }
+    uname(&info->system);
+    info->cores = rt_cores_allowed(&mask);
+    info->quota = rt_cores_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    info->reduction = rt_reduce_path();
+}
+
+static bool complain(const struct rt_error *error)
+{
+    if (error->status)
+        fprintf(stderr, "ringtree-info: %s\n", error->text);
+    return error->status != RINGTREE_OK;
+}
+
+static int print(bool settings_only, bool json)
+{
+    static struct info info;
+    int failed = 0;
+
+    gather(&info);
+#ifdef RINGTREE_JSON
+    if (json)
+        failed = info_print_json(&info, settings_only);
+#else
+    if (json)
+        return fputs("ringtree-info: this build has no JSON: libjansson-dev was not there\n", stderr), 2;
+#endif
+    if (!json)
+        info_print_text(&info, settings_only);
+    failed |= fflush(stdout) != 0;
+    failed |= complain(&info.settings_error);
+    failed |= complain(&info.interfaces_error);
+    rt_interfaces_free(&info.interfaces);
+    return failed ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = { { "settings", no_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
+                                             { "help", no_argument, NULL, 'h' },     { "version", no_argument, NULL, 'v' },
+                                             { NULL, 0, NULL, 0 } };
+    bool settings_only = false, json = false;
+
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (option) {
+        case 's': settings_only = true; break;
+        case 'j': json = true; break;
+        case 'h': return fputs(help, stdout) < 0;
+        case 'v': return printf("ringtree-info %s\n", ringtree_version()) < 0;
+        default:  return fputs("See ringtree-info --help\n", stderr), 2;
+        }
+    }
+    if (optind < argc)
+        return fprintf(stderr, "ringtree-info: unexpected \"%s\". See ringtree-info --help\n", argv[optind]), 2;
+    return print(settings_only, json);
+}
