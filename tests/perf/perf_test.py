@@ -1,0 +1,216 @@
+"""The benchmark from outside: its table, files, statuses, and that its checks can fail.
+
+Usage: perf_test.py DIRECTORY-OF-THE-PROGRAMS [PART-OF-A-NAME]
+"""
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BIN = sys.argv[1]
+HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter", "sendrecv"]
+REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
+SMALL = ["-b", "4K", "-e", "4K", "-n", "2", "-w", "1"]
+NUMBER = r" *[0-9.e+-]+"
+
+
+def run(name, *args, env=None, timeout=100):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RINGTREE_")}
+    environment.update(env or {})
+    return subprocess.run([f"{BIN}/{name}_perf", *args], capture_output=True, text=True, timeout=timeout,
+                          env=environment)
+
+
+def good(result):
+    assert result.returncode == 0, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def rows(text):
+    return [line for line in text.splitlines() if re.match(r" +\d+ ", line)]
+
+
+def masked(text):
+    """Without what differs from run to run; the width of every column is kept."""
+    side = f"  (?:{NUMBER})"
+    lines = []
+    for line in text.splitlines():
+        if re.match(r"# (ringtree version|Plan at|Settings)|#   |#  Rank", line) and "out-of-place" not in line \
+                and "size  " not in line and "(B)" not in line:
+            continue
+        if re.match(r" +\d+ ", line):
+            for start in (56, 89):
+                times = line[start:start + 25]
+                assert re.fullmatch(r"  [ 0-9.e+-]{7}  [ 0-9.e+-]{6}  [ 0-9.e+-]{6}", times), f"{times!r} in {line!r}"
+                line = line[:start] + "  ttttttt  aaaaaa  bbbbbb" + line[start + 25:]
+        lines.append(re.sub(r"(Avg bus bandwidth    : )[0-9.e+-]+", r"\1x", line))
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_is_that_of_nccl_tests_to_the_column():
+    text = good(run("all_reduce", "-g", "2", "-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1"))
+    golden = open(f"{HERE}/table.golden").read()
+    assert masked(text) == golden, masked(text)
+    assert masked(text.replace("float     sum", "float    sum")) != golden
+    assert re.search(r"^# ringtree version \d+\.\d+\.\d+ on \S+, 2 ranks", text, re.M), text
+    assert len(re.findall(r"^#  Rank +\d Group +0 Pid +\d+ on ", text, re.M)) == 2, text
+    assert "# Plan at 1024 bytes:" in text and "# Plan at 4096 bytes:" in text, text
+
+
+def every_collective(transport):
+    for name in NAMES:
+        for ranks in (2, 3, 4):
+            args = ["-g", str(ranks), "--transport", transport, *SMALL, "-d", "all", "-r", "all"]
+            text = good(run(name, *args, *(["-o", "all"] if name in REDUCING else [])))
+            roots = ranks if name in ("broadcast", "reduce", "gather", "scatter") else 1
+            want = 12 * (6 if name in REDUCING else 1) * roots
+            assert len(rows(text)) == want, f"{name}, {ranks} ranks: {len(rows(text))} rows, not {want}"
+            assert "Out of bounds values : 0 OK" in text, text
+
+
+def test_every_collective_type_and_op_is_right_over_shm():
+    every_collective("shm")
+
+
+def test_every_collective_type_and_op_is_right_over_tcp():
+    every_collective("tcp")
+
+
+def test_odd_sizes_threads_unaligned_and_grouped_calls_are_right():
+    for args in (["-g", "2", "-t", "2"], ["-t", "3"], ["-g", "3", "-u", "1"], ["-g", "2", "-m", "3"],
+                 ["-g", "2", "-z", "1"], ["-g", "2", "-z", "2"], ["-g", "1"], ["-g", "2", "--dirty"],
+                 ["-g", "2", "--memory", "shared"], ["-g", "2", "-c", "3", "-a", "3"]):
+        text = good(run("all_reduce", *args, "-b", "4", "-e", "300004", "-i", "99999", "-n", "2", "-w", "0"))
+        assert len(rows(text)) == 4, text
+
+
+def test_json_has_the_keys_of_nccl_tests():
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/out.json"
+        result = run("reduce", "-g", "2", *SMALL, "-J", path, "--percentiles", env={"RINGTREE_SLICE_BYTES": "64K"})
+        if "not in this build" in result.stderr:
+            print("         (skipped: built without jansson)")
+            return
+        good(result)
+        data = json.load(open(path))
+        assert {"version", "start_time", "end_time", "args", "env", "config", "results", "out_of_bounds",
+                "average_bus_bandwidth", "errors"} <= set(data), data.keys()
+        assert {"nthreads", "ngpus", "minimum_bytes", "maximum_bytes", "step_bytes", "warmup_iters", "iterations",
+                "aggregated_iterations", "validation", "graph", "blocking_collectives", "parallel_init",
+                "devices"} <= set(data["config"]), data["config"].keys()
+        row = data["results"][0]
+        assert {"size", "count", "type", "redop", "root", "out_of_place", "in_place", "out_of_place_per_iter",
+                "actual_iterations", "experiment_name"} <= set(row), row
+        assert set(row["in_place"]) == {"time", "alg_bw", "bus_bw", "nwrong"} and row["in_place"]["nwrong"] == 0, row
+        assert data["out_of_bounds"] == {"count": 0, "okay": "true"}, data
+        assert data["env"] == ["RINGTREE_SLICE_BYTES=64K"], data["env"]
+        good(run("reduce", "-g", "2", *SMALL, "-J", path))
+        assert os.path.exists(path + ".0"), "an existing file must be kept"
+
+
+def test_csv_has_a_line_per_row():
+    with tempfile.TemporaryDirectory() as folder:
+        good(run("sendrecv", "-g", "2", *SMALL, "-d", "all", "--csv", f"{folder}/out.csv"))
+        lines = list(csv.DictReader(open(f"{folder}/out.csv")))
+        assert len(lines) == 12 and float(lines[0]["out_of_place_time_us"]) > 0, lines
+        assert lines[0]["in_place_time_us"] == "" and lines[0]["out_of_place_wrong"] == "0", lines
+
+
+def test_percentiles_and_limits_are_printed_on_request():
+    text = good(run("all_reduce", "-g", "2", *SMALL, "--percentiles", "--limits"))
+    assert re.search(r"#wrong +min +p50 +p99 +time", text), text
+    assert re.search(r"limits: memcpy [0-9.]+ GB/s, busbw is [0-9.]+ of it; sockets [0-9.]+ GB/s", text), text
+    assert len(rows(text)[0].split()) == 5 + 14, text
+
+
+def fault(kind, name="all_reduce"):
+    result = run(name, "-g", "2", *SMALL, "--inject-fault", f"{kind}:1")
+    if "--inject-fault is not an option" in result.stderr:
+        print("         (skipped: no fault switches in this build)")
+        return None
+    return result
+
+
+def test_one_flipped_bit_fails_the_run():
+    for name in NAMES:
+        result = fault("flip", name)
+        if not result:
+            return
+        if name in ("reduce", "gather"):  # rank 1 has no output there; the flip hits its input, in place
+            continue
+        assert result.returncode == 1, f"{name}: status {result.returncode}\n{result.stdout}\n{result.stderr}"
+        assert "FAILED" in result.stdout and rows(result.stdout)[0].split()[8] == "1", result.stdout
+        assert re.search(r"rank 1: \w+, float, \w+, count \d+, out of place: output element \d+ is .*, should be",
+                         result.stderr), result.stderr
+
+
+def test_a_byte_beside_the_buffer_or_a_changed_input_fails_the_run():
+    for kind, words in (("canary", "bytes beside the buffers were overwritten"), ("input", "FAILED")):
+        result = fault(kind)
+        if result:
+            assert result.returncode == 1 and words in result.stdout, result.stdout
+
+
+def test_a_killed_rank_is_named_and_the_run_ends():
+    result = fault("die")
+    if result:
+        assert result.returncode == 137, result
+        assert "rank 1 (pid " in result.stderr and "was killed by signal 9" in result.stderr, result.stderr
+        assert re.search(r"^rank 0: RINGTREE_PEER_LOST: .*rank 1", result.stderr, re.M), result.stderr
+
+
+def test_ranks_that_call_different_things_end_with_both_calls_named():
+    result = fault("mismatch")
+    if result:
+        assert result.returncode == 3, result
+        assert re.search(r"^rank \d: RINGTREE_MISMATCH: .*1023", result.stderr, re.M), result.stderr
+
+
+def test_bad_command_lines_end_with_status_2_and_a_reason():
+    for args, words in ((["--foo"], "--foo is not an option"), (["-b"], "-b takes a value"),
+                        (["-b", "1X"], '"1X" is no value for -b'), (["-b", "2M", "-e", "1M"], "above -e"),
+                        (["-g", "2", "-r", "2"], "no root 2"), (["-o", "xor"], '"xor" is no value'),
+                        (["-b", "0", "-f", "2"], "never leaves size 0"), (["extra"], "extra is not an option"),
+                        (["-J", "/nonexistent/x.json", *SMALL], "")):
+        result = run("all_reduce", *args)
+        assert result.returncode == 2 and words in result.stderr, f"{args}: {result}"
+
+
+def test_an_impossible_algorithm_is_an_error_that_lists_the_possible_ones():
+    result = run("all_reduce", "-g", "2", *SMALL, "--algorithm", "no_such_thing")
+    assert result.returncode in (2, 3) and "ring" in result.stderr, result
+
+
+def test_a_slow_run_fails_when_a_least_bandwidth_is_asked_for():
+    result = run("all_reduce", "-g", "2", *SMALL, "--min-busbw", "1e9")
+    assert result.returncode == 1 and re.search(r"Avg bus bandwidth    : \S+ FAILED", result.stdout), result
+
+
+def test_help_states_units_defaults_statuses_and_examples():
+    text = good(run("all_reduce", "--help"))
+    for word in ("microseconds", "10^9", "(default 32M)", "Exit status", "Examples", "--percentiles"):
+        assert word in text, word
+    assert all(len(line) <= 120 for line in text.splitlines())
+
+
+def test_it_runs_under_ringtree_run():
+    command = [f"{BIN}/ringtree-run", "-n", "3", "--no-prefix", f"{BIN}/all_gather_perf", *SMALL]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert len(rows(good(result))) == 1 and ", 3 ranks" in result.stdout, result.stdout
+
+
+failed = 0
+for name, test in list(globals().items()):
+    if not name.startswith("test_") or (len(sys.argv) > 2 and sys.argv[2] not in name):
+        continue
+    try:
+        test()
+        print(f"ok       {name[5:]}", flush=True)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        failed += 1
+        print(f"FAILED   {name[5:]}\n{error}", flush=True)
+sys.exit(1 if failed else 0)
