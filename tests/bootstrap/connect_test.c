@@ -97,9 +97,7 @@ TEST(a_descriptor_is_handed_to_the_ranks_of_this_machine)
     struct rank_case model = { .run = share_fd };
     pid_t pids[4];
 
-    rank_meet(&model, 20000);
-    for (uint32_t r = 0; r < 4; r++)
-        pids[r] = rank_fork(&model, r, 4);
+    rank_processes(&model, 4, 20000, pids);
     rank_reap(pids, 4, RT_NONE);
 }
 

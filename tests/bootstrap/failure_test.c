@@ -97,11 +97,12 @@ TEST(a_wrong_secret_is_refused_at_once)
 {
     struct rank_case c = { .rank = 1, .nranks = 2 };
 
-    rank_meet(&c, 5000);
+    rank_meet(&c, 1000);
     c.meeting.secret[15] ^= 1;
     uint64_t begun = now_ms();
     rank_open(&c);
-    CHECK(now_ms() - begun < 1000);
+    CHECK(now_ms() - begun < 500);
+    sleep_ms(1100); /* until its meeting has ended: sanitizers do not follow processes forked beside a thread */
     expect_all(&c, 1, RINGTREE_REFUSED, "did not accept this rank's secret");
 }
 
@@ -154,12 +155,11 @@ static void kill_one(uint32_t victim, uint32_t n)
     pid_t pids[RANKS_MOST];
     uint64_t worst = 0, killed;
 
-    rank_meet(&model, 20000);
-    for (uint32_t r = 0; r < n; r++)
-        pids[r] = rank_fork(&model, r, n);
+    rank_processes(&model, n, 20000, pids);
     for (int i = 0; i < 10000 && atomic_load(&news->ready) < n; i++)
         sleep_ms(1);
     killed = now_ms();
+    CHECK_EQ(atomic_load(&news->ready), n);
     kill(pids[victim], SIGKILL);
     rank_reap(pids, n, victim);
     for (uint32_t r = 0; r < n; r++)
@@ -198,9 +198,7 @@ TEST(the_sentence_names_the_lost_rank_with_host_and_pid)
     struct rank_case model = { .run = name_the_dead };
     pid_t pids[8];
 
-    rank_meet(&model, 20000);
-    for (uint32_t r = 0; r < 8; r++)
-        pids[r] = rank_fork(&model, r, 8);
+    rank_processes(&model, 8, 20000, pids);
     rank_reap(pids, 8, RT_NONE);
 }
 

@@ -140,7 +140,7 @@ TEST(a_secret_file_must_be_private_and_long_enough)
     refused(FIND(ROOTED, pair), "chmod 600");
     close(fd);
     unlink(path);
-    refused(FIND(ROOTED, pair), "no such file");
+    refused(FIND(ROOTED, pair), "No such file");
 }
 
 static void leave(struct rank_case *c)
@@ -157,6 +157,7 @@ static void start_by(void (*describe)(uint32_t rank, uint32_t n, const char **pa
     for (uint32_t r = 0; r < n; r++) {
         if ((pids[r] = fork()) != 0)
             continue;
+        atomic_store(&test_failures, 0);
         const char *pairs[9] = { NULL };
         char text[8][80];
         describe(r, n, pairs, text);

@@ -14,6 +14,14 @@
 
 #define RANKS_MOST 256
 
+#ifdef __SANITIZE_THREAD__ /* forked ranks start threads too */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
 static inline uint64_t now_ms(void)
 {
     return rt_now_ns(&rt_system_clock) / 1000000;
@@ -85,25 +93,57 @@ static inline void rank_threads(const struct rank_case *model, uint32_t n, struc
         pthread_join(threads[r], NULL);
 }
 
-/* A child process that is rank `rank`; it exits with 0 only if everything it checks is right. */
-static inline pid_t rank_fork(const struct rank_case *model, uint32_t rank, uint32_t n)
+static inline void *shared_memory(size_t bytes)
 {
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    struct rank_case c = *model;
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Where rank 0's process tells the others its meeting, as a launcher would carry an id. */
+struct rank_board {
+    atomic_int        ready;
+    struct rt_meeting meeting;
+};
+
+/* The life of a child process: it exits with 0 only if everything it checks is right. */
+static inline void rank_process(struct rank_case *c, struct rank_board *board, uint32_t timeout_ms)
+{
     atomic_store(&test_failures, 0);
-    c.rank = rank;
-    c.nranks = n;
-    rank_open(&c);
-    CHECK_THAT(c.status == RINGTREE_OK, "rank %u: %s", rank, c.error.text);
-    if (c.status == RINGTREE_OK && c.run)
-        c.run(&c);
+    rank_settings(&c->settings, timeout_ms);
+    c->timeout_ms = timeout_ms;
+    if (c->rank == 0) {
+        rank_meet(c, timeout_ms);
+        board->meeting = c->meeting;
+        atomic_store(&board->ready, 1);
+    }
+    for (int i = 0; i < 30000 && !atomic_load(&board->ready); i++)
+        sleep_ms(1);
+    c->meeting = board->meeting;
+    rank_open(c);
+    CHECK_THAT(c->status == RINGTREE_OK, "rank %u: %s", c->rank, c->error.text);
+    if (c->status == RINGTREE_OK && c->run)
+        c->run(c);
     _exit(atomic_load(&test_failures) ? 1 : 0);
 }
 
-/* Milliseconds; the exit status of each is checked unless it was `killed`. */
+/* Forks `n` ranks. The parent starts no thread, so that sanitizers can follow the children. */
+static inline void rank_processes(const struct rank_case *model, uint32_t n, uint32_t timeout_ms, pid_t *pids)
+{
+    struct rank_board *board = shared_memory(sizeof(*board));
+
+    fflush(NULL);
+    for (uint32_t r = 0; r < n; r++) {
+        pids[r] = fork();
+        if (pids[r] == 0) {
+            struct rank_case c = *model;
+            c.rank = r;
+            c.nranks = n;
+            rank_process(&c, board, timeout_ms);
+        }
+    }
+    munmap(board, sizeof(*board));
+}
+
+/* The exit status of each is checked, except that of the one that was `killed`. */
 static inline void rank_reap(const pid_t *pids, uint32_t n, uint32_t killed)
 {
     for (uint32_t r = 0; r < n; r++) {
@@ -112,11 +152,6 @@ static inline void rank_reap(const pid_t *pids, uint32_t n, uint32_t killed)
         if (r != killed)
             CHECK_THAT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %u ended with %d", r, status);
     }
-}
-
-static inline void *shared_memory(size_t bytes)
-{
-    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
 static inline int count_entries(const char *path)

@@ -51,10 +51,8 @@ static void start_processes(uint32_t n)
     struct rank_case model = { .run = gather_and_leave };
     pid_t pids[RANKS_MOST];
 
-    rank_meet(&model, 30000);
     uint64_t begun = now_ms();
-    for (uint32_t r = 0; r < n; r++)
-        pids[r] = rank_fork(&model, r, n);
+    rank_processes(&model, n, 30000, pids);
     rank_reap(pids, n, RT_NONE);
     uint64_t took = now_ms() - begun;
     printf("         %u processes: fork, meet, 4 gathers, leave in %" PRIu64 " ms\n", n, took);
