@@ -188,6 +188,15 @@ static bool open_outputs(const struct options *options, struct outputs *outputs)
     return true;
 }
 
+/* Rank 0 opens the files; the others learn whether it could, and end quietly with it if not. */
+static ringtree_status agree_on_outputs(struct bench *bench, struct outputs *outputs, bool *good)
+{
+    unsigned char opened = bench->rank == 0 && open_outputs(bench->options, outputs);
+    ringtree_status status = ringtree_broadcast(bench->comm, &opened, &opened, 1, RINGTREE_UINT8, 0, NULL);
+    *good = opened;
+    return status;
+}
+
 static int close_outputs(const struct bench *bench, struct outputs *outputs, int ended)
 {
     const struct options *options = bench->options;
@@ -209,17 +218,15 @@ int run_rank(const struct options *options, ringtree_comm *comm)
                              .nranks = ringtree_size(comm) };
     struct outputs outputs = { .report = NULL };
     int            ended = EXIT_GOOD;
-    ringtree_status status = RINGTREE_OK;
+    bool           good = false;
     if (options->root >= bench.nranks) {
         if (bench.rank == 0)
             fprintf(stderr, "%s: there is no root %u among %u ranks\n", options->program, options->root, bench.nranks);
         return ringtree_destroy(comm), EXIT_USAGE;
     }
-    if (bench.rank == 0 && !open_outputs(options, &outputs)) {
-        ringtree_abort(comm, "the output file could not be opened");
-        return ringtree_destroy(comm), EXIT_USAGE;
-    }
-    status = run_benchmark(&bench, &outputs);
+    ringtree_status status = agree_on_outputs(&bench, &outputs, &good);
+    if (!status && !good) return ringtree_destroy(comm), EXIT_USAGE;
+    if (!status) status = run_benchmark(&bench, &outputs);
     if (status) ended = say_failure(&bench, &outputs, status);
     if (bench.rank == 0) ended = close_outputs(&bench, &outputs, ended);
     close_memory(&bench);
