@@ -130,7 +130,7 @@ static void part_compute(struct rt_engine *engine, const struct span *span, uint
                   part_memory(engine, span, lane, step->source, step->source_chunk, i), elements);
     else
         part_reduce(engine, span, lane, target, part_memory(engine, span, lane, step->source, step->source_chunk, i),
-                    got, got2, elements);
+                    step->verb == RT_REDUCE ? target : got, got2, elements);
     if ((step->flags & RT_FINAL) && op->call.divided_last)
         rt_divide(target, target, elements, op->call.type, engine->fabric.nranks);
     if (slot && target != slot + offset) memcpy(slot + offset, target, bytes);
@@ -191,13 +191,20 @@ static void compute(struct rt_engine *engine, const struct span *span, uint32_t 
     release(engine, lane, span->step->from2);
 }
 
+/* Must the message be built in a slot? Else it is sent from where it lies. */
+static bool is_packed(const struct rt_operation *op, const struct rt_step *step)
+{
+    if (step->span > 1 || step->verb == RT_RECV_REDUCE_SEND) return true;
+    if (step->verb != RT_SEND) return false;
+    return is_scaled(op, step->source) || ((step->flags & RT_COPIED) && op->call.in_place);
+}
+
 static ringtree_status step_send(struct rt_engine *engine, const struct span *span, uint32_t lane,
                                  struct rt_error *error)
 {
     const struct rt_step *step = span->step;
     struct rt_lane *state = &((struct rt_operation *)(uintptr_t)span->operation)->lane[lane];
-    const bool packed = step->span > 1 || step->verb == RT_RECV_REDUCE_SEND ||
-                        (step->verb == RT_SEND && is_scaled(span->operation, step->source));
+    const bool packed = is_packed(span->operation, step);
     unsigned char *slot = NULL, *slot2 = NULL;
     if (packed && !state->posted && !(slot = slot_of(engine, lane, step->to, error)))
         return error->status ? error->status : RINGTREE_IN_PROGRESS;
