@@ -35,7 +35,8 @@ static uint32_t below(uint32_t random, uint32_t limit)
 
 uint64_t moved_bits(uint32_t rank, size_t position, uint32_t iteration)
 {
-    return mix(position + ((uint64_t)rank << 40) * 0x9e3779b97f4a7c15u + ((uint64_t)iteration + 1) * 0xd1342543de82ef95u);
+    const uint64_t who = ((uint64_t)rank << 40) * 0x9e3779b97f4a7c15u, when = (iteration + 1ull) * 0xd1342543de82ef95u;
+    return mix(position + who + when);
 }
 
 static uint32_t odd_part(uint32_t n)

@@ -188,7 +188,7 @@ void            limits_close(struct bench *bench);
 
 /* ---- table.c, json.c, csv.c: rank 0 only */
 struct rank_info {
-    char     host[64], cpus[32];
+    char     host[64], cpus[48];
     int32_t  pid;
     uint32_t local_rank, local_size;
 };

@@ -29,14 +29,14 @@ static const char help[] =
     "      --help         this text\n"
     "      --version      the library's version\n"
     "\n"
-    "Standard input goes to rank 0; the others read /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed\n"
-    "on to every rank's process group. When a rank fails the others get SIGTERM, after the grace SIGKILL. When\n"
+    "Standard input goes to rank 0; the others read /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are\n"
+    "passed on to every rank's process group. When a rank fails the others get SIGTERM, after the grace SIGKILL. When\n"
     "ringtree-run itself is killed, its ranks are too.\n"
     "Each rank finds RINGTREE_ID (it holds a secret: keep the environment private), RINGTREE_RANK, RINGTREE_SIZE,\n"
     "RINGTREE_LOCAL_RANK and RINGTREE_LOCAL_SIZE in its environment.\n"
     "\n"
-    "Exit status: 0 all ranks ended with 0; that of the first rank to fail (128 + number for a signal); 124 --timeout;\n"
-    "125 ringtree-run could not go on; 126, 127 PROGRAM could not be started, was not found; 2 bad command line.\n"
+    "Exit status: 0 all ranks ended with 0; that of the first rank to fail (128 + number for a signal);\n"
+    "124 --timeout; 125 ringtree-run could not go on; 126, 127 PROGRAM could not be started, was not found; 2 bad command line.\n"
     "\n"
     "Examples:\n"
     "  ringtree-run -n 4 ./train --epochs 3\n"
@@ -186,8 +186,8 @@ static int last_words(const struct run *run)
         const struct run_rank *rank = &run->ranks[run->first_failed];
         if (WIFSIGNALED(rank->status)) {
             int number = WTERMSIG(rank->status);
-            run_say("rank %d (pid %d) was killed by signal %d (%s)%s", run->first_failed, (int)rank->started_pid, number,
-                    strsignal(number), others);
+            run_say("rank %d (pid %d) was killed by signal %d (%s)%s", run->first_failed, (int)rank->started_pid,
+                    number, strsignal(number), others);
             return 128 + number;
         }
         run_say("rank %d (pid %d) ended with status %d%s", run->first_failed, (int)rank->started_pid,
