@@ -331,8 +331,9 @@ static ringtree_status refuse(struct rt_interfaces *interfaces, const struct fil
 
     qsort(interfaces->list, interfaces->count, sizeof(*interfaces->list), compare_names);
     list_candidates(interfaces, candidates, sizeof(candidates));
-    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_INTERFACE is \"%.96s\": \"%.*s\" %s; this machine has: %s",
-                   filter->text, (int)(item->length < 32 ? item->length : 32), item->name, why, candidates);
+    return rt_fail(error, RINGTREE_INVALID_SETTING,
+                   "RINGTREE_INTERFACE is \"%.96s\": \"%.*s\" %s; this machine has: %s", filter->text,
+                   (int)(item->length < 32 ? item->length : 32), item->name, why, candidates);
 }
 
 /* Why `item` gives no usable address; NULL: it gives one. */

@@ -65,7 +65,8 @@ static ringtree_status expand_path(const char *pattern, char *path, size_t capac
         }
         size_t length = strlen(part);
         if (used + length >= capacity)
-            return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_LOG_FILE is \"%s\": the path is too long", pattern);
+            return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_LOG_FILE is \"%s\": the path is too long",
+                           pattern);
         memcpy(path + used, part, length + 1);
         used += length;
     }

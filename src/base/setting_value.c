@@ -127,8 +127,9 @@ static ringtree_status check_text(const struct rt_setting_info *info, const char
     const char *control = find_control(value);
 
     if (control)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s: the value of %s has a control character (0x%02x) at byte %td",
-                       origin, info->name, (unsigned char)*control, control - value + 1);
+        return rt_fail(error, RINGTREE_INVALID_SETTING,
+                       "%s: the value of %s has a control character (0x%02x) at byte %td", origin, info->name,
+                       (unsigned char)*control, control - value + 1);
     if (strlen(value) >= RT_SETTING_TEXT)
         return rt_fail(error, RINGTREE_INVALID_SETTING, "%s: the value of %s has %zu bytes; at most %d are possible",
                        origin, info->name, strlen(value), RT_SETTING_TEXT - 1);

@@ -9,16 +9,16 @@
 static const char help[] =
     "Usage: ringtree-info [--settings] [--json]\n"
     "\n"
-    "Prints the build of ringtree, what it sees on this machine, the network addresses in the order in which they would\n"
-    "be used, and every setting with its value, where that comes from, and what it does.\n"
+    "Prints the build of ringtree, what it sees on this machine, the network addresses in the order in which\n"
+    "they would be used, and every setting with its value, where that comes from, and what it does.\n"
     "\n"
     "      --settings   only the settings\n"
     "      --json       as JSON\n"
     "      --help       this text\n"
     "      --version    the library's version\n"
     "\n"
-    "Exit status: 0 all is well; 1 a setting is wrong (the sentence is on standard error; what is printed then shows the\n"
-    "defaults); 2 bad command line.\n"
+    "Exit status: 0 all is well; 1 a setting is wrong (the sentence is on standard error; what is printed then\n"
+    "shows the defaults); 2 bad command line.\n"
     "\n"
     "Examples:\n"
     "  ringtree-info                                     what would ringtree do here?\n"
@@ -148,9 +148,10 @@ static int print(bool settings_only, bool json)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = { { "settings", no_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
-                                             { "help", no_argument, NULL, 'h' },     { "version", no_argument, NULL, 'v' },
-                                             { NULL, 0, NULL, 0 } };
+    static const struct option options[] = {
+        { "settings", no_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },     { "version", no_argument, NULL, 'v' }, { NULL, 0, NULL, 0 },
+    };
     bool settings_only = false, json = false;
 
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {

@@ -43,7 +43,8 @@ TEST(it_says_where_a_value_comes_from_and_hides_the_secret)
 TEST(a_wrong_setting_ends_it_with_1_and_the_sentence_and_still_lists_the_settings)
 {
     CHECK_EQ(run("RINGTREE_PROT=77", ""), 1);
-    CHECK_HAS(output, "ringtree-info: environment: \"RINGTREE_PROT\" is no setting of ringtree; the nearest is RINGTREE_PORT");
+    CHECK_HAS(output, "ringtree-info: environment: \"RINGTREE_PROT\" is no setting of ringtree; "
+                      "the nearest is RINGTREE_PORT");
     CHECK_HAS(output, "RINGTREE_TIMEOUT_MS = ");
     CHECK_EQ(run("RINGTREE_INTERFACE==nothere", ""), 1);
     CHECK_HAS(output, "\"nothere\" is no interface; this machine has: ");

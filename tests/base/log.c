@@ -73,7 +73,8 @@ TEST(a_line_has_time_host_process_rank_level_and_text)
 
     const char *text = take_text();
     CHECK_EQ(count_lines(text, "."), 2);
-    CHECK_EQ(count_lines(text, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{6}Z [^ ]+ [0-9]+ rank 3 info: hello 42$"), 1);
+    CHECK_EQ(count_lines(text, "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{6}Z "
+                               "[^ ]+ [0-9]+ rank 3 info: hello 42$"), 1);
     CHECK_EQ(count_lines(text, " error: two lines$"), 1);
 }
 
@@ -134,7 +135,8 @@ TEST(a_log_file_that_cannot_be_opened_is_an_error)
     struct rt_error error;
 
     CHECK_EQ(rt_log_open(settings_for("info", "/no/such/dir/log"), 0, &error), RINGTREE_SYSTEM);
-    CHECK_HAS(error.text, "log file \"/no/such/dir/log\" (RINGTREE_LOG_FILE) cannot be opened: No such file or directory");
+    CHECK_HAS(error.text, "log file \"/no/such/dir/log\" (RINGTREE_LOG_FILE) cannot be opened: "
+                          "No such file or directory");
     CHECK_EQ(rt_log_open(settings_for("info", "/tmp/%x"), 0, &error), RINGTREE_INVALID_SETTING);
     CHECK_HAS(error.text, "after % comes h (host), p (process), r (rank) or %");
     CHECK_EQ(rt_log_open(settings_for("info", "/tmp/%"), 0, &error), RINGTREE_INVALID_SETTING);
@@ -144,11 +146,13 @@ TEST(a_log_file_that_cannot_be_opened_is_an_error)
     CHECK_HAS(take_text(), "works again");
 }
 
+static const struct rt_settings *threads_settings;
+
 static void *write_lines(void *number)
 {
     uint32_t rank = (uint32_t)(uintptr_t)number;
 
-    CHECK_EQ(rt_log_open(settings_for("info", path), rank, NULL), RINGTREE_OK);
+    CHECK_EQ(rt_log_open(threads_settings, rank, NULL), RINGTREE_OK);
     for (int i = 0; i < 500; i++)
         rt_log(RT_LOG_INFO, "line %d of thread %" PRIu32 " end", i, rank);
     rt_log_close();
@@ -166,9 +170,9 @@ static void *write_as_helper(void *unused)
 TEST(lines_of_many_threads_stay_whole_and_name_their_rank)
 {
     pthread_t threads[4], helper;
-    const struct rt_settings *settings = fresh_file("info");
 
-    CHECK_EQ(rt_log_open(settings, 9, NULL), RINGTREE_OK);
+    threads_settings = fresh_file("info");
+    CHECK_EQ(rt_log_open(threads_settings, 9, NULL), RINGTREE_OK);
     for (uintptr_t i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, write_lines, (void *)i);
     for (int i = 0; i < 4; i++)

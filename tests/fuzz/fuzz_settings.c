@@ -1,4 +1,4 @@
-/* Any bytes as a settings file: either they are taken, and every value is in its range, or there is one clear sentence. */
+/* Any bytes as a settings file: they are taken, every value being in its range, or there is one clear sentence. */
 #include "base/settings.h"
 #include <stdlib.h>
 #include <string.h>

@@ -76,7 +76,8 @@ TEST(addresses_read_as_people_write_them)
 
 TEST(a_short_buffer_gets_what_fits)
 {
-    const struct rt_address address = make("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 65535, UINT32_MAX, "fifteen-letters");
+    const char *const longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+    const struct rt_address address = make(longest, 65535, UINT32_MAX, "fifteen-letters");
     char text[96];
 
     for (size_t capacity = 1; capacity <= sizeof(text); capacity++) {
@@ -88,8 +89,9 @@ TEST(a_short_buffer_gets_what_fits)
 
 TEST(link_local_addresses_are_equal_only_in_the_same_zone)
 {
-    const struct rt_address a = make("fe80::1", 1, 2, "a"), b = make("fe80::1", 2, 3, "b"), c = make("fe80::1", 3, 2, "");
-    const struct rt_address d = make("10.0.0.1", 1, 0, ""), e = make("10.0.0.1", 2, 0, "x"), f = make("10.0.0.2", 1, 0, "");
+    const struct rt_address a = make("fe80::1", 1, 2, "a"), b = make("fe80::1", 2, 3, "b");
+    const struct rt_address c = make("fe80::1", 3, 2, ""), d = make("10.0.0.1", 1, 0, "");
+    const struct rt_address e = make("10.0.0.1", 2, 0, "x"), f = make("10.0.0.2", 1, 0, "");
 
     CHECK(!rt_address_same_host(&a, &b));
     CHECK(rt_address_same_host(&a, &c));
@@ -97,7 +99,8 @@ TEST(link_local_addresses_are_equal_only_in_the_same_zone)
     CHECK(!rt_address_same_host(&d, &f));
     CHECK(!rt_address_same_host(&a, &d));
     CHECK(rt_address_is_link_local(&a));
-    const struct rt_address g = make("169.254.3.4", 1, 0, ""), h = make("169.253.3.4", 1, 0, ""), i = make("fec0::1", 1, 0, "");
+    const struct rt_address g = make("169.254.3.4", 1, 0, ""), h = make("169.253.3.4", 1, 0, "");
+    const struct rt_address i = make("fec0::1", 1, 0, "");
     CHECK(rt_address_is_link_local(&g));
     CHECK(!rt_address_is_link_local(&h));
     CHECK(!rt_address_is_link_local(&i));
@@ -106,7 +109,8 @@ TEST(link_local_addresses_are_equal_only_in_the_same_zone)
 TEST(a_peers_link_local_address_is_reached_through_our_own_zone)
 {
     struct rt_place self = { 0 };
-    struct rt_address peer = make("fe80::9", 1, 77, "eth1"), other = make("fe80::9", 1, 77, "wlan0"), global = make("fd00::9", 1, 77, "");
+    struct rt_address peer = make("fe80::9", 1, 77, "eth1"), other = make("fe80::9", 1, 77, "wlan0");
+    struct rt_address global = make("fd00::9", 1, 77, "");
 
     rt_address_adopt_zone(&peer, &self);
     CHECK_EQ(peer.scope, 0);
