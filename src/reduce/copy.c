@@ -4,12 +4,15 @@
  *
  * Measured on a Xeon (Sapphire Rapids, 2 MiB of L2, large shared L3), one core, GB/s read plus written:
  *     array       memcpy   streamed  |  float32 sum n=2   streamed
- *     1 MiB         44        39     |        26             40
+ *     1 MiB         44        39     |        31             46
  *     16 MiB        25        32     |        28             35
- *     32 MiB        27        33     |        22             34
- *     64 MiB        13        22     |        13             18
- * A smaller result is likely to be read again soon, from a cache that streaming would have missed, so rt_copy() leaves
- * it to memcpy. Above 128 MiB the C library streams by itself, there.
+ *     32 MiB        27        34     |        20             23
+ *     64 MiB        17        29     |        14             17
+ *     256 MiB       22        22     |        14             17
+ * With 4 sources the gain is 1.1, with 8 or more none. In L2 (256 KiB) streaming halves the speed.
+ *
+ * A smaller result is likely to be read again soon, from a cache that streaming would have missed, so rt_copy()
+ * leaves it to memcpy. Above 128 MiB the C library streams by itself, there.
  */
 #include "reduce.h"
 #include "kernels.h"
@@ -38,7 +41,8 @@ size_t rt_element_bytes(ringtree_type type)
 static inline void stream_line(unsigned char *target, const unsigned char *source)
 {
     const __m128i a = _mm_loadu_si128((const __m128i *)source), b = _mm_loadu_si128((const __m128i *)(source + 16));
-    const __m128i c = _mm_loadu_si128((const __m128i *)(source + 32)), d = _mm_loadu_si128((const __m128i *)(source + 48));
+    const __m128i c = _mm_loadu_si128((const __m128i *)(source + 32));
+    const __m128i d = _mm_loadu_si128((const __m128i *)(source + 48));
     _mm_stream_si128((__m128i *)target, a);
     _mm_stream_si128((__m128i *)(target + 16), b);
     _mm_stream_si128((__m128i *)(target + 32), c);

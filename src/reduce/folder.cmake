@@ -6,10 +6,12 @@ if(RINGTREE_SANITIZE)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   list(APPEND rt_kernel_flags -O3)
 endif()
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_scalar.c PROPERTIES COMPILE_OPTIONS "${rt_kernel_flags}")
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_scalar.c PROPERTIES
+                            COMPILE_OPTIONS "${rt_kernel_flags}")
+set(rt_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_avx2.c PROPERTIES
                               COMPILE_OPTIONS "${rt_kernel_flags};-mavx2;-mf16c")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/reduce/kernels_avx512.c PROPERTIES
-                              COMPILE_OPTIONS "${rt_kernel_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+                              COMPILE_OPTIONS "${rt_kernel_flags};${rt_avx512_flags}")
 endif()

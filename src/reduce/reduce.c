@@ -10,7 +10,7 @@
 static _Atomic(const struct rt_kernels *) chosen_kernels;
 
 #if defined(__x86_64__)
-/* Both compilers' __builtin_cpu_supports() also asks whether the system saves the registers; clang 14's knows no F16C. */
+/* __builtin_cpu_supports() also asks whether the system saves the registers; clang 14's does not know F16C. */
 static bool cpu_has_avx2(void)
 {
     unsigned a, b, c, d;

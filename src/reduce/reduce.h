@@ -2,8 +2,9 @@
  * Element kernels: type x op, scalar and SIMD, chosen at run time from the CPU; every path gives the same bits.
  * Pointers need no alignment. A target may be the very same pointer as a source, but not overlap it otherwise.
  * Narrow floats (float16, bfloat16, float8) are widened to float32, combined, and rounded once to nearest even.
- * NaN propagates in every op, as the positive quiet NaN without payload whatever NaN came in. min and max order -0 below
- * +0. float8_e4m3 has no infinity: what is too large becomes NaN. With n = 1 the bits are copied. AVG is SUM here: see rt_divide() and rt_scale().
+ * NaN propagates in every op, as the positive quiet NaN without payload whatever NaN came in. min and max order -0
+ * below +0. float8_e4m3 has no infinity: what is too large becomes NaN. With n = 1 the bits are copied.
+ * AVG is SUM here: see rt_divide() and rt_scale().
  */
 #ifndef RT_REDUCE_H
 #define RT_REDUCE_H
@@ -23,8 +24,9 @@ void rt_reduce_many(void *target, const void *const *sources, uint32_t n, size_t
                     ringtree_op op);
 
 /*
- * As rt_reduce_many(), but the result goes past the caches to memory: 1.1 (n = 8) to 1.5 times (n = 2) as fast where
- * the arrays do not fit in L2, at the price that whoever reads the result next reads it from memory. Figures in copy.c.
+ * As rt_reduce_many(), but the result goes past the caches to memory: 1.2 to 1.5 times as fast with n = 2 where
+ * the arrays do not fit in L2, no faster from n = 8 on. Whoever reads the result next reads it from memory. Figures in
+ * copy.c.
  * The result is complete, for other threads and processes too, when it returns.
  */
 void rt_reduce_many_stream(void *target, const void *const *sources, uint32_t n, size_t count, ringtree_type type,
@@ -50,7 +52,9 @@ void     rt_from_float(void *target, float value, ringtree_type type); /* narrow
 void rt_widen(float *target, const void *source, size_t count, ringtree_type type);
 void rt_narrow(void *target, const float *source, size_t count, ringtree_type type);
 
-/* "avx512", "avx2", "scalar": which path runs. rt_reduce_use("scalar") forces one, for tests; false: not on this CPU. */
+/*
+ * "avx512", "avx2", "scalar": which path runs. rt_reduce_use("scalar") forces one, for tests; false: not on this CPU.
+ */
 const char *rt_reduce_path(void);
 bool rt_reduce_use(const char *path);
 

@@ -1,7 +1,8 @@
 /* Narrow floats: every code, and every place where rounding decides. */
 #include "reference.h"
 
-static const ringtree_type narrow_types[] = { RINGTREE_FLOAT16, RINGTREE_BFLOAT16, RINGTREE_FLOAT8_E4M3, RINGTREE_FLOAT8_E5M2 };
+static const ringtree_type narrow_types[] = { RINGTREE_FLOAT16, RINGTREE_BFLOAT16, RINGTREE_FLOAT8_E4M3,
+                                              RINGTREE_FLOAT8_E5M2 };
 #define EACH_NARROW_TYPE(type) for (int t_ = 0, type; t_ < 4 && (type = (int)narrow_types[t_], true); t_++)
 
 static uint32_t bits_of(float value)
@@ -64,11 +65,22 @@ EVERY_PATH(rounding_goes_to_the_nearest_code_and_to_the_even_one_half_way)
             if (!isfinite(low)) continue;
             const double gap = isfinite(high) ? high - low : low - below;
             const float middle = (float)(low + gap / 2);
-            const float m[16] = { middle, nextafterf(middle, INFINITY), nextafterf(middle, 0), (float)low,
-                                  (float)(low + gap / 4), (float)(low + gap * 0.75), nextafterf((float)low, INFINITY),
-                                  (float)(low + gap), -middle, -nextafterf(middle, INFINITY), -nextafterf(middle, 0),
-                                  -(float)low, nextafterf((float)(low + gap), 0), nextafterf((float)(low + gap), INFINITY),
-                                  -nextafterf((float)low, INFINITY), -(float)(low + gap) };
+            const float m[16] = { middle,
+                                  nextafterf(middle, INFINITY),
+                                  nextafterf(middle, 0),
+                                  (float)low,
+                                  (float)(low + gap / 4),
+                                  (float)(low + gap * 0.75),
+                                  nextafterf((float)low, INFINITY),
+                                  (float)(low + gap),
+                                  -middle,
+                                  -nextafterf(middle, INFINITY),
+                                  -nextafterf(middle, 0),
+                                  -(float)low,
+                                  nextafterf((float)(low + gap), 0),
+                                  nextafterf((float)(low + gap), INFINITY),
+                                  -nextafterf((float)low, INFINITY),
+                                  -(float)(low + gap) };
             wrong += misrounded(m, 16, (ringtree_type)type, (ringtree_type)type);
         }
         CHECK_THAT(wrong == 0, "%s: %u", type_names[type], wrong);
@@ -87,7 +99,9 @@ EVERY_PATH(any_float32_rounds_right)
             float values[16];
             for (int i = 0; i < 16; i++) {
                 const uint32_t r = (uint32_t)next_random(&seed); /* half of them within the range of float16 */
-                values[i] = float_of(!round ? special[i] : r & 1 ? r : (r & 0x87ffffff) + 0x30000000 + (r & 0x08000000));
+                values[i] = float_of(!round  ? special[i]
+                                     : r & 1 ? r
+                                             : (r & 0x87ffffff) + 0x30000000 + (r & 0x08000000));
             }
             wrong += misrounded(values, 16, (ringtree_type)type, (ringtree_type)type);
         }

@@ -13,9 +13,9 @@
 
 #define MOST_SOURCES 16
 
-static const char *const type_names[RINGTREE_TYPE_COUNT] = {
-    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8_e4m3", "float8_e5m2"
-};
+static const char *const type_names[RINGTREE_TYPE_COUNT] = { "int8",    "uint8",    "int32",       "uint32",
+                                                             "int64",   "uint64",   "float16",     "float32",
+                                                             "float64", "bfloat16", "float8_e4m3", "float8_e5m2" };
 static const char *const path_names[] = { "scalar", "avx2", "avx512" };
 
 static double now_s(void)
@@ -52,7 +52,8 @@ static void run_reduce(const struct work *w)
 
 static void run_stream(const struct work *w)
 {
-    rt_reduce_many_stream(target, (const void *const *)sources, w->n, w->bytes / rt_element_bytes(w->type), w->type, w->op);
+    rt_reduce_many_stream(target, (const void *const *)sources, w->n, w->bytes / rt_element_bytes(w->type), w->type,
+                          w->op);
 }
 
 static void run_scale(const struct work *w)
@@ -97,15 +98,17 @@ static void fill(size_t bytes, ringtree_type type)
 
 static void table(size_t bytes)
 {
-    printf("\n%zu KiB per array: memcpy %.1f GB/s\n", bytes >> 10, gigabytes_per_s((struct work){ run_memcpy, bytes, 1, 0, 0 }));
-    printf("%-12s %-7s %7s %7s %7s %7s %7s %7s | float sum of n: %5s %7s %7s %7s\n", "type", "path", "sum", "prod", "max", "min",
-           "scale", "divide", "3", "4", "8", "16");
+    printf("\n%zu KiB per array: memcpy %.1f GB/s\n", bytes >> 10,
+           gigabytes_per_s((struct work){ run_memcpy, bytes, 1, 0, 0 }));
+    printf("%-12s %-7s %7s %7s %7s %7s %7s %7s | float sum of n: %5s %7s %7s %7s\n", "type", "path", "sum", "prod",
+           "max", "min", "scale", "divide", "3", "4", "8", "16");
     for (ringtree_type type = 0; (int)type < RINGTREE_TYPE_COUNT; type++) {
         fill(bytes, type);
         for (int p = 0; p < 3; p++) {
             if (!rt_reduce_use(path_names[p])) continue;
             printf("%-12s %-7s", type_names[type], path_names[p]);
-            for (ringtree_op op = 0; op < 4; op++) printf(" %7.1f", gigabytes_per_s((struct work){ run_reduce, bytes, 2, type, op }));
+            for (ringtree_op op = 0; op < 4; op++)
+                printf(" %7.1f", gigabytes_per_s((struct work){ run_reduce, bytes, 2, type, op }));
             printf(" %7.1f", gigabytes_per_s((struct work){ run_scale, bytes, 1, type, 0 }));
             printf(" %7.1f |               ", gigabytes_per_s((struct work){ run_divide, bytes, 1, type, 0 }));
             for (uint32_t n = 3; n <= 16 && type >= RINGTREE_FLOAT16; n = n == 3 ? 4 : 2 * n)
@@ -122,7 +125,8 @@ static void streams(size_t most)
         printf("%10zu %9.1f %9.1f |", bytes >> 10, gigabytes_per_s((struct work){ run_memcpy, bytes, 1, 0, 0 }),
                gigabytes_per_s((struct work){ run_copy, bytes, 1, 0, 0 }));
         for (uint32_t n = 2; n <= MOST_SOURCES; n *= 2)
-            printf(" %7.1f %7.1f", gigabytes_per_s((struct work){ run_reduce, bytes, n, RINGTREE_FLOAT32, RINGTREE_SUM }),
+            printf(" %7.1f %7.1f",
+                   gigabytes_per_s((struct work){ run_reduce, bytes, n, RINGTREE_FLOAT32, RINGTREE_SUM }),
                    gigabytes_per_s((struct work){ run_stream, bytes, n, RINGTREE_FLOAT32, RINGTREE_SUM }));
         printf("\n");
     }

@@ -28,8 +28,8 @@ static bool as_expected(const unsigned char *target, size_t count, ringtree_type
     const size_t bytes = bytes_of(type), i = first_difference(target, expected_memory, count, bytes);
     if (i == count) return true;
     if (!quiet)
-        TEST_SAY("%s %s on %s, element %zu: %#" PRIx64 " and %#" PRIx64 " give %#" PRIx64 ", not %#" PRIx64, op_names[op],
-                 type_names[type], rt_reduce_path(), i, load_integer(sources_memory[0] + i * bytes, type),
+        TEST_SAY("%s %s on %s, element %zu: %#" PRIx64 " and %#" PRIx64 " give %#" PRIx64 ", not %#" PRIx64,
+                 op_names[op], type_names[type], rt_reduce_path(), i, load_integer(sources_memory[0] + i * bytes, type),
                  load_integer(sources_memory[1] + i * bytes, type), load_integer(target + i * bytes, type),
                  load_integer(expected_memory + i * bytes, type));
     return false;
@@ -95,8 +95,8 @@ static void check_shifted(size_t shift, size_t count, ringtree_type type, ringtr
     bool guarded = true;
     for (size_t i = 0; i < length + 256; i++)
         if (i < to || i >= to + length) guarded &= target_memory[i] == GUARD;
-    CHECK_THAT(guarded && as_expected(target_memory + to, count, type, op, false), "shift %zu, count %zu%s", shift, count,
-               guarded ? "" : ": wrote outside");
+    CHECK_THAT(guarded && as_expected(target_memory + to, count, type, op, false), "shift %zu, count %zu%s", shift,
+               count, guarded ? "" : ": wrote outside");
 }
 
 EVERY_PATH(no_alignment_and_no_small_count_matters)
@@ -164,7 +164,8 @@ EVERY_PATH(a_streamed_result_is_the_same_and_stays_inside)
 
 TEST(running_values_of_narrow_floats_are_kept_in_float32)
 {
-    const uint16_t big = 0x4380, one = 0x3f80; /* bfloat16 256 and 1: 256 + 1 rounds back to 256, 256 + 1 + 1 does not */
+    const uint16_t big = 0x4380,
+                   one = 0x3f80; /* bfloat16 256 and 1: 256 + 1 rounds back to 256, 256 + 1 + 1 does not */
     const void *sources[3] = { &big, &one, &one };
     uint16_t result;
     rt_reduce_many(&result, sources, 3, 1, RINGTREE_BFLOAT16, RINGTREE_SUM);
@@ -188,7 +189,8 @@ EVERY_PATH(the_target_may_be_any_of_the_sources)
                     sources_of(list, n)[aliased] = kept[aliased];
                     if (n == 2) rt_reduce(kept[aliased], list[0], list[1], count, type, op);
                     else rt_reduce_many(kept[aliased], list, n, count, type, op);
-                    CHECK_THAT(as_expected(kept[aliased], count, type, op, false), "%u sources, target is %u", n, aliased);
+                    CHECK_THAT(as_expected(kept[aliased], count, type, op, false), "%u sources, target is %u", n,
+                               aliased);
                 }
 }
 
@@ -212,7 +214,8 @@ EVERY_PATH(scaling_multiplies_in_float32_or_wraps)
 
 EVERY_PATH(division_truncates_integers_and_rounds_floats_once)
 {
-    static const uint32_t divisors[] = { 1, 2, 3, 5, 7, 8, 10, 127, 128, 256, 257, 1000, 16384, 65537, 0x7fffffff, 0xffffffff };
+    static const uint32_t divisors[] = { 1,   2,   3,   5,    7,     8,     10,         127,
+                                         128, 256, 257, 1000, 16384, 65537, 0x7fffffff, 0xffffffff };
     EACH_TYPE(type)
         for (size_t d = 0; d < sizeof divisors / sizeof *divisors; d++) {
             const size_t count = 5003;

@@ -14,8 +14,9 @@ struct narrow_format {
     bool has_infinity;
 };
 
-static const char *const type_names[RINGTREE_TYPE_COUNT] = { "int8",    "uint8",   "int32",   "uint32",   "int64",       "uint64",
-                                                            "float16", "float32", "float64", "bfloat16", "float8_e4m3", "float8_e5m2" };
+static const char *const type_names[RINGTREE_TYPE_COUNT] = { "int8",    "uint8",    "int32",       "uint32",
+                                                             "int64",   "uint64",   "float16",     "float32",
+                                                             "float64", "bfloat16", "float8_e4m3", "float8_e5m2" };
 static const char *const op_names[] = { "sum", "prod", "max", "min", "avg" };
 static const char *const path_names[] = { "scalar", "avx2", "avx512" };
 
