@@ -1,0 +1,117 @@
+/* TCP over real authenticated connections, between threads and between processes. */
+#include "bootstrap/ranks.h"
+#include "conformance.h"
+
+struct world {
+    struct rank_case cases[2];
+};
+
+static const char *start(const struct fixture *fixture, struct rt_fabric fabric[2], void **made)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    struct rank_case model = { 0 };
+    rank_meet(&model, 20000);
+    model.settings.number[RT_TCP_SOCKETS] = *(const uint64_t *)fixture->options;
+    rank_threads(&model, 2, world->cases);
+    *made = world;
+    for (uint32_t r = 0; r < 2; r++) {
+        CHECK_THAT(world->cases[r].status == RINGTREE_OK, "%s", world->cases[r].error.text);
+        fabric[r] = (struct rt_fabric){ .rank = r, .nranks = 2, .settings = &world->cases[r].settings,
+                                        .clock = &rt_system_clock, .control = world->cases[r].control };
+    }
+    return NULL;
+}
+
+static void *leave(void *argument)
+{
+    rt_control_close(((struct rank_case *)argument)->control, 5000);
+    return NULL;
+}
+
+static void stop(void *made)
+{
+    struct world *world = made;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, leave, &world->cases[1])) abort();
+    leave(&world->cases[0]);
+    pthread_join(thread, NULL);
+    free(world);
+}
+
+static const uint64_t one = 1, three = 3;
+static const struct fixture control_1 = { "control, 1 socket", &rt_transport_tcp, true, &one, start, stop };
+static const struct fixture control_3 = { "control, 3 sockets", &rt_transport_tcp, true, &three, start, stop };
+
+CONFORMANCE(real_1_socket, &control_1)
+CONFORMANCE(real_3_sockets, &control_3)
+
+TEST(a_link_is_described_with_address_interface_and_sockets)
+{
+    struct pair pair;
+    bool skip;
+    char text[200];
+    const void *data = NULL;
+    struct rt_frame got;
+    const struct rt_frame frame = pair_frame(0, 1);
+    const char *why = pair_open(&pair, &control_3, &skip);
+    while (!why && rt_transport_tcp.send(pair.out, &frame, "x", NULL) == RINGTREE_IN_PROGRESS)
+        rt_transport_tcp.recv(pair.in, &frame, NULL, 1, &got, &data, NULL);
+    if (!why) why = pair_recv(&pair, &frame, NULL, 1, &got, &data);
+    CHECK_THAT(!why, "%s", why);
+    CHECK_HAS(rt_transport_tcp.describe(pair.out, text, sizeof(text)), "(lo), 3 sockets");
+    CHECK_HAS(rt_transport_tcp.describe(pair.in, text, sizeof(text)), "tcp 127.0.0.1:");
+    pair_close(&pair);
+}
+
+/* ------------------------------------------------------------------ processes */
+
+/* Rank 0 sends 10 slices and is killed in the middle of the next; rank 1 must get the ten and then the loss. */
+static void die_sending(struct rank_case *c)
+{
+    struct rt_fabric fabric = { .rank = c->rank, .nranks = 2, .settings = &c->settings, .clock = &rt_system_clock,
+                                .control = c->control };
+    struct rt_link *link = calloc(1, rt_transport_tcp.link_size);
+    struct rt_error error = { 0 };
+    *link = (struct rt_link){ .transport = &rt_transport_tcp, .fabric = &fabric, .peer = 1 - c->rank, .lane = 2,
+                              .sender = c->rank == 0 };
+    CHECK_EQ(rt_transport_tcp.open(link, &error), RINGTREE_OK);
+    unsigned char *memory = calloc(1, link->slot_bytes);
+    const uint64_t end = now_ms() + 15000;
+    uint64_t n = 0;
+    ringtree_status status = RINGTREE_OK;
+    while (status <= RINGTREE_IN_PROGRESS && now_ms() < end) {
+        const struct rt_frame frame = pair_frame(n, n < 10 ? 1000 : link->slot_bytes);
+        const void *data = NULL;
+        struct rt_frame got;
+        if (n < 10) pair_fill(memory, n, 1000);
+        if (c->rank == 0) status = rt_transport_tcp.send(link, &frame, memory, &error);
+        else status = rt_transport_tcp.recv(link, &frame, NULL, frame.bytes, &got, &data, &error);
+        if (status == RINGTREE_OK) n++;
+        if (status == RINGTREE_OK && c->rank == 1) CHECK(data && (n > 10 || pair_filled(data, n - 1, 1000)));
+        if (c->rank == 1) rt_transport_tcp.release(link);
+        while (c->rank == 0 && n <= 10 && rt_transport_tcp.sent(link, NULL) < n) continue;
+        if (c->rank == 0 && n > 10 && status == RINGTREE_IN_PROGRESS) raise(SIGKILL);
+        if (c->rank == 1 && n == 10) sleep_ms(1); /* lets the sender run into a full connection */
+        if (c->rank == 1 && n == 10 && now_ms() + 14500 < end) continue;
+    }
+    CHECK_THAT(status == RINGTREE_PEER_LOST, "%d: %s", status, error.text);
+    CHECK_HAS(error.text, "rank 0");
+    CHECK_THAT(n >= 10, "%" PRIu64 " slices", n);
+    rt_transport_tcp.close(link);
+    free(link);
+    free(memory);
+    rt_control_close(c->control, 0);
+}
+
+TEST(a_killed_sender_is_named_and_what_it_had_sent_arrives)
+{
+    struct rank_case model = { .run = die_sending };
+    pid_t pids[2];
+    rank_meet(&model, 20000);
+    const uint64_t begun = now_ms();
+    for (uint32_t r = 0; r < 2; r++) pids[r] = rank_fork(&model, r, 2);
+    rank_reap(pids, 2, 0);
+    CHECK_THAT(now_ms() - begun < 5000, "it took %" PRIu64 " ms", now_ms() - begun);
+}
+
+TEST_MAIN
