@@ -105,19 +105,12 @@ static struct rt_step reduce_scatter_step(const struct rt_shape *shape, uint32_t
     return step;
 }
 
-/* Two ranks exchange one block; more leave partial sums, of which copied ones count towards the largest span. */
-static uint32_t reduce_scatter_span(const struct rt_shape *shape)
-{
-    const uint32_t message = max_span(shape), copied = untouched(shape);
-    return message > copied ? message : copied;
-}
-
 const struct rt_algorithm rt_bruck_all_gather = {
     .name = "bruck", .collective = RINGTREE_ALL_GATHER, .min_slots = 1,
     .lanes = rt_one, .chunks = rt_one_per_rank, .max_span = max_span, .steps = all_gather_steps, .step = all_gather_step,
 };
 const struct rt_algorithm rt_bruck_reduce_scatter = {
     .name = "bruck", .collective = RINGTREE_REDUCE_SCATTER, .min_slots = 1,
-    .lanes = rt_one, .chunks = rt_one_per_rank, .scratch = scratch, .max_span = reduce_scatter_span,
+    .lanes = rt_one, .chunks = rt_one_per_rank, .scratch = scratch, .max_span = max_span,
     .steps = reduce_scatter_steps, .step = reduce_scatter_step,
 };

@@ -92,7 +92,7 @@ struct rt_algorithm {
     uint32_t (*lanes)(const struct rt_shape *shape);      /* 1 .. RT_MAX_LANES, equal on all ranks */
     uint32_t (*chunks)(const struct rt_shape *shape);     /* equal on all ranks and lanes */
     uint32_t (*scratch)(const struct rt_shape *shape);    /* chunks of scratch of this lane; NULL: none */
-    uint32_t (*max_span)(const struct rt_shape *shape);   /* largest span of any rank's step; NULL: 1 */
+    uint32_t (*max_span)(const struct rt_shape *shape);   /* largest span of any rank's messages; NULL: 1 */
     uint32_t (*steps)(const struct rt_shape *shape);      /* of this rank and lane; may be 0 */
     struct rt_step (*step)(const struct rt_shape *shape, uint32_t index); /* index < steps(shape) */
 };
