@@ -8,7 +8,7 @@
 static const char *reserve(struct pair *pair, void **memory)
 {
     struct rt_error error = { 0 };
-    const uint64_t end = rt_now_ns(&rt_system_clock) + UINT64_C(10000000000);
+    const uint64_t end = rt_now_ns(&rt_system_clock) + conformance_patience_ns;
     struct rt_frame frame;
     const void *data;
     while (!(*memory = pair->transport->reserve(pair->out, &error))) {
@@ -104,7 +104,7 @@ static const char *check_full(struct pair *pair)
         if (!verdict && !pair_filled(data, 0, bytes)) verdict = wrong("slice %" PRIu64 " is broken", i);
         pair->transport->release(pair->in);
     }
-    const uint64_t end = rt_now_ns(&rt_system_clock) + UINT64_C(5000000000);
+    const uint64_t end = rt_now_ns(&rt_system_clock) + conformance_patience_ns;
     while (!verdict && pair->transport->sent(pair->out, &error) != taken + 1)
         if (error.status || rt_now_ns(&rt_system_clock) > end) verdict = "slices stay borrowed after they arrived";
     if (!verdict) verdict = pass(pair, taken + 1, 100, true);

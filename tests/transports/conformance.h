@@ -33,6 +33,9 @@ struct pair {
     struct rt_link            *out, *in; /* NULL once closed */
 };
 
+/* How long nothing may move before a check says that it stands still. */
+extern uint64_t conformance_patience_ns;
+
 /* NULL, or why it cannot be opened; `skip` tells that start() could not. */
 const char *pair_open(struct pair *pair, const struct fixture *fixture, bool *skip);
 void pair_close_out(struct pair *pair);

@@ -24,7 +24,7 @@ static const char *receive_loss(struct pair *pair, uint64_t sequence, uint32_t b
     struct rt_error error = { 0 };
     const void *data = NULL;
     struct rt_frame got;
-    const uint64_t end = rt_now_ns(&rt_system_clock) + (pair->fixture->tells_loss ? 5000000000u : 50000000u);
+    const uint64_t end = rt_now_ns(&rt_system_clock) + (pair->fixture->tells_loss ? conformance_patience_ns : 50000000u);
     while (rt_now_ns(&rt_system_clock) < end) {
         const struct rt_frame expect = pair_frame(sequence, bytes);
         const ringtree_status status = pair->transport->recv(pair->in, &expect, NULL, bytes, &got, &data, &error);
@@ -89,7 +89,7 @@ static const char *send_loss(struct pair *pair)
     struct rt_error error = { 0 };
     static const unsigned char memory[4] = { 0 };
     const struct rt_frame frame = pair_frame(1, 4);
-    const uint64_t end = rt_now_ns(&rt_system_clock) + (pair->fixture->tells_loss ? 5000000000u : 50000000u);
+    const uint64_t end = rt_now_ns(&rt_system_clock) + (pair->fixture->tells_loss ? conformance_patience_ns : 50000000u);
     while (rt_now_ns(&rt_system_clock) < end) {
         const ringtree_status status = pair->transport->send(pair->out, &frame, memory, &error);
         if (status <= RINGTREE_IN_PROGRESS) sched_yield();
@@ -148,7 +148,7 @@ const char *check_flushed(struct pair *pair)
         verdict = pair_send(pair, &frame, memory);
     }
     if (verdict) return verdict;
-    const uint64_t slots = pair->out->slots, end = rt_now_ns(&rt_system_clock) + UINT64_C(2000000000);
+    const uint64_t slots = pair->out->slots, end = rt_now_ns(&rt_system_clock) + conformance_patience_ns;
     while (pair->fixture->tells_loss && !pair->transport->flushed(pair->out))
         if (rt_now_ns(&rt_system_clock) > end) return "it is never flushed";
     if (pair->fixture->tells_loss) pair_close_out(pair);

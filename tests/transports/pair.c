@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <sched.h>
 
-#define PATIENCE_NS UINT64_C(10000000000)
+uint64_t conformance_patience_ns = UINT64_C(10000000000);
 
 const char *wrong(const char *format, ...)
 {
@@ -107,7 +107,7 @@ void pair_close(struct pair *pair)
 
 static uint64_t deadline(void)
 {
-    return rt_now_ns(&rt_system_clock) + PATIENCE_NS;
+    return rt_now_ns(&rt_system_clock) + conformance_patience_ns;
 }
 
 const char *pair_send(struct pair *pair, const struct rt_frame *frame, const void *data)
