@@ -1,6 +1,6 @@
 /*
- * Accepts connections on a TCP and a unix listener and brings each through the handshake, for whichever thread polls it.
- * Strangers cost a slot of a small table for at most RT_HANDSHAKE_MS, a counter and a log line.
+ * Accepts connections on a TCP and a unix listener and brings each through the handshake, for whichever thread polls
+ * it. Strangers cost a slot of a small table for at most RT_HANDSHAKE_MS, a counter and a log line.
  */
 #ifndef RT_ACCEPTOR_H
 #define RT_ACCEPTOR_H

@@ -122,7 +122,8 @@ void rt_handshake_ask(struct rt_handshake *h, const uint8_t key[RT_AUTH_KEY], ui
     rt_put_u32(to + 20, claim->value);
 }
 
-/* The server has the whole proof: believe it or not. Either way a verdict goes out, so that the other side need not guess. */
+/* The server has the whole proof: believe it or not. Either way a verdict goes out, so that the other side need not
+ * guess. */
 static void judge_proof(struct rt_handshake *h)
 {
     uint64_t number;

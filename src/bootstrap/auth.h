@@ -2,12 +2,13 @@
  * The handshake that begins every connection. The secret itself is never sent.
  *
  *     server -> client  CHALLENGE  server nonce
- *     client -> server  PROOF      communicator number, client nonce, claim, MAC(key, "client", CHALLENGE, PROOF so far)
+ *     client -> server  PROOF      communicator number, client nonce, claim,
+ *                                  MAC(key, "client", CHALLENGE, PROOF so far)
  *     server -> client  VERDICT    accepted, MAC(key, "server", CHALLENGE, PROOF, VERDICT so far)
  *
- * The connecting side proves itself first, so a stranger who connects gets nothing that depends on the secret. Both nonces
- * are fresh, so a recorded handshake is worth nothing. Messages have fixed sizes: no byte beyond them is read, and what
- * follows on the connection belongs to whoever asked for it.
+ * The connecting side proves itself first, so a stranger who connects gets nothing that depends on the secret. Both
+ * nonces are fresh, so a recorded handshake is worth nothing. Messages have fixed sizes: no byte beyond them is read,
+ * and what follows on the connection belongs to whoever asked for it.
  */
 #ifndef RT_AUTH_H
 #define RT_AUTH_H

@@ -1,7 +1,7 @@
 /*
- * The record of calls: a ring that the calling thread writes and the control thread reads, without locks. A reader may be
- * overtaken, so it looks at the head again afterwards: every word is stored with release after the head that precedes it,
- * so whoever saw a newer word also sees that newer head.
+ * The record of calls: a ring that the calling thread writes and the control thread reads, without locks. A reader may
+ * be overtaken, so it looks at the head again afterwards: every word is stored with release after the head that
+ * precedes it, so whoever saw a newer word also sees that newer head.
  */
 #include "inside.h"
 #include "base/names.h"

@@ -78,7 +78,8 @@ static ringtree_status make_waits(struct rt_control *c, struct rt_error *error)
     if (c->nranks > 1 && c->wake_fd >= 0)
         c->thread_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0 || (c->nranks > 1 && c->thread_fd < 0))
-        return rt_fail_errno(error, "the control plane cannot make an eventfd; look at the limit of open files (ulimit -n)");
+        return rt_fail_errno(error, "the control plane cannot make an eventfd; look at the limit of open files "
+                             "(ulimit -n)");
     return RINGTREE_OK;
 }
 
@@ -115,7 +116,8 @@ static ringtree_status open_listeners(struct rt_control *c, struct rt_place *pla
     rt_control_unix_name(c->meeting_number, c->rank, port, name);
     int unix_fd = rt_listen_unix(name);
     if (unix_fd < 0) /* TCP does it all but share memory */
-        rt_log(RT_LOG_WARN, "rank %u cannot listen on the unix socket @%s: %s", c->rank, name, rt_errno_words(-unix_fd));
+        rt_log(RT_LOG_WARN, "rank %u cannot listen on the unix socket @%s: %s", c->rank, name,
+               rt_errno_words(-unix_fd));
     c->has_acceptor = true;
     return rt_acceptor_open(&c->acceptor, tcp_fd, unix_fd < 0 ? -1 : unix_fd, c->clock, error);
 }
@@ -156,23 +158,16 @@ static ringtree_status reach_parent(struct rt_control *c, uint64_t deadline_ns, 
     return RINGTREE_OK;
 }
 
+/* What comes back is kept by the exchange itself; see learn_places(). */
 static ringtree_status share_places(struct rt_control *c, struct rt_error *error)
 {
     uint8_t mine[RT_PLACE_BYTES], *all = malloc((size_t)c->nranks * RT_PLACE_BYTES);
-    bool good = true;
 
     if (!all)
         return rt_fail(error, RINGTREE_NO_MEMORY, "no memory for the places of %u ranks", c->nranks);
     rt_place_put(mine, &c->places[c->rank]);
     ringtree_status status = rt_control_all_gather(c, mine, sizeof(mine), all, error);
-    pthread_mutex_lock(&c->lock);
-    for (uint32_t r = 0; !status && r < c->nranks; r++)
-        good = rt_place_parse(all + (size_t)r * RT_PLACE_BYTES, &c->places[r]) && good;
-    c->places_known = !status && good;
-    pthread_mutex_unlock(&c->lock);
     free(all);
-    if (!good)
-        return rt_fail(error, RINGTREE_INTERNAL, "rank %u got a malformed table of ranks", c->rank);
     return status;
 }
 

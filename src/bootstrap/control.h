@@ -7,8 +7,8 @@
  * every survivor knows within milliseconds, whatever it is doing.
  *
  * Each connection, control or data, TCP or unix, begins with the same handshake: both sides prove the communicator's
- * 128-bit secret (HMAC over both nonces and the claim) before a field is believed; fixed sizes; a deadline; a failed one
- * costs a counter and nothing else.
+ * 128-bit secret (HMAC over both nonces and the claim) before a field is believed; fixed sizes; a deadline; a failed
+ * one costs a counter and nothing else.
  */
 #ifndef RT_CONTROL_H
 #define RT_CONTROL_H
@@ -57,7 +57,7 @@ ringtree_status rt_control_open(struct rt_control **control, const struct rt_con
                                 struct rt_error *error);
 const struct rt_place *rt_control_places(const struct rt_control *control); /* nranks of them */
 const uint8_t *rt_control_secret(const struct rt_control *control);         /* 16 bytes */
-uint64_t rt_control_number(const struct rt_control *control);               /* tells communicators apart; equal on all */
+uint64_t rt_control_number(const struct rt_control *control);               /* new for each; equal on all ranks */
 
 /* Every rank's `bytes` (at most 4096), in rank order, into all[nranks * bytes]. Collective, blocking, O(log n) rounds,
  * bounded by the timeout; a failure elsewhere ends it. One at a time. */
@@ -80,7 +80,8 @@ int rt_control_wake_fd(const struct rt_control *control);
 void rt_control_wake_clear(struct rt_control *control);
 
 /* ---- the record of calls, and the watchdog that compares neighbours' records five times a second, so that ranks which
- * call different things, even without meeting in data, learn it within a second (RINGTREE_MISMATCH, both calls named). */
+ * call different things, even without meeting in data, learn it within a second (RINGTREE_MISMATCH, both calls
+ * named). */
 
 #define RT_CALL_DESTROY 255 /* in rt_frame.collective: calls that move no data but have their place in the order */
 #define RT_CALL_SPLIT   254

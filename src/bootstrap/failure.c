@@ -1,6 +1,7 @@
 /*
  * Failures: the first one wins, is flooded over the tree before anyone here can see it, and wakes every wait. Flooding
- * first matters: a program that sees the failure may exit at once, and its neighbours should hear the cause, not its end.
+ * first matters: a program that sees the failure may exit at once, and its neighbours should hear the cause, not its
+ * end.
  */
 #include "inside.h"
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * All-gather on the binomial tree. The subtree of a rank holds consecutive ranks, so a rank's own block and its children's
- * make one run of bytes that goes up in one message; the whole comes down from the root. 2 log2(n) messages in a row.
+ * All-gather on the binomial tree. The subtree of a rank holds consecutive ranks, so a rank's own block and its
+ * children's make one run of bytes that goes up in one message; the whole comes down from the root. 2 log2(n) messages
+ * in a row.
  */
 #include "inside.h"
 #include "bytes.h"
@@ -22,8 +23,8 @@ static bool fits(struct rt_control *c, uint32_t peer, const uint8_t *body, uint3
     if (rt_get_u32(body) == g->sequence && rt_get_u32(body + 4) == g->bytes &&
         length == RT_GATHER_HEAD + (uint64_t)ranks * g->bytes)
         return true;
-    rt_failure_say(c, RINGTREE_MISMATCH, "%s is in control exchange #%u of %u bytes, rank %u in #%u of %u bytes: they called "
-                   "different things", rt_rank_words(c, peer, words, sizeof(words)), rt_get_u32(body),
+    rt_failure_say(c, RINGTREE_MISMATCH, "%s is in control exchange #%u of %u bytes, rank %u in #%u of %u bytes: "
+                   "they called different things", rt_rank_words(c, peer, words, sizeof(words)), rt_get_u32(body),
                    rt_get_u32(body + 4), c->rank, g->sequence, g->bytes);
     return false;
 }
@@ -44,6 +45,23 @@ static void send_run(struct rt_tree_link *link, enum rt_message type, const stru
     rt_tree_send(link, type, message, (uint32_t)(RT_GATHER_HEAD + bytes));
 }
 
+/* The first exchange is that of the places. They are learnt before they are passed on: once another rank goes ahead, its
+ * end must already have a name here. */
+static bool learn_places(struct rt_control *c, const uint8_t *all)
+{
+    bool good = c->gather.bytes == RT_PLACE_BYTES;
+
+    if (c->places_known)
+        return true;
+    for (uint32_t r = 0; good && r < c->nranks; r++)
+        good = rt_place_parse(all + (size_t)r * RT_PLACE_BYTES, &c->places[r]);
+    c->places_known = good;
+    if (!good)
+        rt_failure_say(c, RINGTREE_INTERNAL, "rank %u got a malformed table of ranks; do all run the same ringtree?",
+                       c->rank);
+    return good;
+}
+
 /* Everything this rank answers for is in `all`: up with it, or, at the root, down. */
 static void pass_on(struct rt_control *c, size_t span)
 {
@@ -55,7 +73,7 @@ static void pass_on(struct rt_control *c, size_t span)
         rt_failure_say(c, RINGTREE_NO_MEMORY, "rank %u: no memory for a control exchange", c->rank);
     } else if (c->rank != 0) {
         send_run(&c->link[0], RT_MESSAGE_UP, g, message, run, span * g->bytes);
-    } else {
+    } else if (learn_places(c, g->all)) {
         for (uint32_t i = 1; i < c->nlinks; i++)
             send_run(&c->link[i], RT_MESSAGE_DOWN, g, message, g->all, span * g->bytes);
         finish(c);
@@ -99,7 +117,7 @@ void rt_gather_down(struct rt_control *c, const uint8_t *body, uint32_t length)
 
     if (!g->active) /* this rank gave up waiting: it has failed and said so */
         return;
-    if (!fits(c, c->link[0].rank, body, length, c->nranks))
+    if (!fits(c, c->link[0].rank, body, length, c->nranks) || !learn_places(c, body + RT_GATHER_HEAD))
         return;
     for (uint32_t i = 1; i < c->nlinks; i++)
         rt_tree_send(&c->link[i], RT_MESSAGE_DOWN, body, length);
@@ -181,8 +199,8 @@ ringtree_status rt_control_all_gather(struct rt_control *c, const void *mine, si
                                       struct rt_error *error)
 {
     if (bytes > RT_GATHER_MOST)
-        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "a control exchange of %zu bytes: at most %d are possible", bytes,
-                       RT_GATHER_MOST);
+        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "a control exchange of %zu bytes: at most %d are possible",
+                       bytes, RT_GATHER_MOST);
     if (c->nranks == 1) {
         if (rt_control_failed(c))
             return rt_control_failure(c, error);

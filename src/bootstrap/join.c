@@ -18,8 +18,8 @@ static ringtree_status not_reached(const struct rt_dialer *d, const struct rt_jo
     rt_dialer_text(d, tried, sizeof(tried));
     if (status == RINGTREE_REFUSED)
         return rt_fail(error, RINGTREE_REFUSED,
-                       "rank %u was refused at the meeting (%s); give all ranks the same id or RINGTREE_SECRET_FILE, and "
-                       "look whether another job uses this address", join->rank, tried);
+                       "rank %u was refused at the meeting (%s); give all ranks the same id or RINGTREE_SECRET_FILE, "
+                       "and look whether another job uses this address", join->rank, tried);
     for (uint32_t i = 0; i < d->ntargets; i++)
         if (d->failed[i] == EHOSTUNREACH || d->failed[i] == ENETUNREACH)
             has_route = false;
@@ -55,11 +55,11 @@ static ringtree_status talk(int fd, const char *root, const struct rt_join *join
     if (!failed)
         failed = receive(fd, &header, body, clock, deadline_ns);
     if (failed == -ETIMEDOUT)
-        return rt_fail(error, RINGTREE_TIMEOUT, "rank %u: the meeting at %s was reached but said nothing for %u ms; its "
-                       "process is stopped or overloaded", join->rank, root, join->timeout_ms + GRACE_MS);
+        return rt_fail(error, RINGTREE_TIMEOUT, "rank %u: the meeting at %s was reached but said nothing for %u ms; "
+                       "its process is stopped or overloaded", join->rank, root, join->timeout_ms + GRACE_MS);
     if (failed)
-        return rt_fail(error, RINGTREE_PEER_LOST, "rank %u: the meeting at %s ended before all ranks had come: %s; look "
-                       "at the output of the process that made the id (or of rank 0)", join->rank, root,
+        return rt_fail(error, RINGTREE_PEER_LOST, "rank %u: the meeting at %s ended before all ranks had come: %s; "
+                       "look at the output of the process that made the id (or of rank 0)", join->rank, root,
                        failed == -EPIPE ? "connection ended" : rt_errno_words(-failed));
     if (header.type == RT_MESSAGE_SEAT && rt_seat_parse(body, seat))
         return RINGTREE_OK;

@@ -1,10 +1,10 @@
 /*
- * What the launcher's environment says. Tried in the order of ringtree_init()'s description; the first that is there wins,
- * and a contradiction inside it is an error, never a reason to try the next.
+ * What the launcher's environment says. Tried in the order of ringtree_init()'s description; the first that is there
+ * wins, and a contradiction inside it is an error, never a reason to try the next.
  *
  * Where rank 0 listens:
  *   RINGTREE_ROOT   as it says.
- *   torchrun        MASTER_ADDR, and RINGTREE_PORT, or else MASTER_PORT + 1: torchrun's own store has MASTER_PORT itself.
+ *   torchrun        MASTER_ADDR, and RINGTREE_PORT, or else MASTER_PORT + 1: torchrun's own store has MASTER_PORT.
  *   Slurm           the first node of the step, and RINGTREE_PORT, or else a port derived from job and step.
  *   Open MPI, Hydra on one machine a unix socket named after job and user; on several RINGTREE_ROOT must be set.
  */
@@ -34,14 +34,14 @@ ringtree_status rt_env_number(const char *name, uint64_t most, bool *found, uint
         sum = sum * 10 + (uint64_t)(*c - '0');
     *number = sum;
     if (*found && (*c != '\0' || sum > most))
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s is \"%.60s\": it must be a whole number from 0 to %" PRIu64, name,
-                       text, most);
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s is \"%.60s\": it must be a whole number from 0 to %" PRIu64,
+                       name, text, most);
     return RINGTREE_OK;
 }
 
 /* A launcher's two variables: both or none. */
-static ringtree_status rank_and_size(const char *rank_name, const char *size_name, bool *found, struct rt_launch *launch,
-                                     struct rt_error *error)
+static ringtree_status rank_and_size(const char *rank_name, const char *size_name, bool *found,
+                                     struct rt_launch *launch, struct rt_error *error)
 {
     bool has_rank, has_size;
     uint64_t rank, size;
@@ -55,10 +55,11 @@ static ringtree_status rank_and_size(const char *rank_name, const char *size_nam
     if (!*found)
         return RINGTREE_OK;
     if (!has_rank || !has_size)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s is set and %s is not: a rank needs both", has_rank ? rank_name
-                       : size_name, has_rank ? size_name : rank_name);
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s is set and %s is not: a rank needs both",
+                       has_rank ? rank_name : size_name, has_rank ? size_name : rank_name);
     if (rank >= size)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s is %" PRIu64 " and %s is %" PRIu64 ": a rank is 0 to size - 1",
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s is %" PRIu64 " and %s is %" PRIu64 ": a rank is 0 to size "
+                       "- 1",
                        rank_name, rank, size_name, size);
     launch->rank = (uint32_t)rank;
     launch->nranks = (uint32_t)size;
@@ -138,8 +139,8 @@ static ringtree_status from_settings(struct rt_launch *launch, bool *found, cons
     if (launch->nranks == 1)
         return RINGTREE_OK;
     if (!has_root)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_RANK and RINGTREE_SIZE are set, but neither RINGTREE_ID nor "
-                       "RINGTREE_ROOT: set RINGTREE_ROOT=host:port, where rank 0 runs");
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_RANK and RINGTREE_SIZE are set, but neither "
+                       "RINGTREE_ID nor RINGTREE_ROOT: set RINGTREE_ROOT=host:port, where rank 0 runs");
     snprintf(job, sizeof(job), "RINGTREE_ROOT %s", settings->text[RT_ROOT]);
     return meet_at(launch, settings->text[RT_ROOT], "RINGTREE_ROOT", job, settings, error);
 }
@@ -163,9 +164,10 @@ static ringtree_status from_torchrun(struct rt_launch *launch, bool *found, cons
     if (status || launch->nranks == 1)
         return status;
     if (!*env("MASTER_ADDR") || (!has_port && !settings->number[RT_PORT]))
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "RANK and WORLD_SIZE are set, and %s is not: torchrun sets it, or set "
-                       "it to where rank 0 runs", *env("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
-    join_where(where, sizeof(where), env("MASTER_ADDR"), settings->number[RT_PORT] ? settings->number[RT_PORT] : port + 1);
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "RANK and WORLD_SIZE are set, and %s is not: torchrun sets "
+                       "it, or set it to where rank 0 runs", *env("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
+    port = settings->number[RT_PORT] ? settings->number[RT_PORT] : port + 1;
+    join_where(where, sizeof(where), env("MASTER_ADDR"), port);
     snprintf(job, sizeof(job), "torchrun %.200s %.60s restart %.20s", where, env("TORCHELASTIC_RUN_ID"),
              env("TORCHELASTIC_RESTART_COUNT"));
     return meet_at(launch, where, "MASTER_ADDR and MASTER_PORT", job, settings, error);
@@ -191,15 +193,15 @@ static ringtree_status from_slurm(struct rt_launch *launch, bool *found, const s
     if (settings->text[RT_ROOT][0] != '\0')
         return meet_at(launch, settings->text[RT_ROOT], "RINGTREE_ROOT", job, settings, error);
     if (!rt_slurm_first_host(list, host, sizeof(host)))
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "SLURM_STEP_NODELIST is \"%.100s\": its first node cannot be read; set "
-                       "RINGTREE_ROOT=host:port, where rank 0 runs", list);
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "SLURM_STEP_NODELIST is \"%.100s\": its first node cannot be "
+                       "read; set RINGTREE_ROOT=host:port, where rank 0 runs", list);
     join_where(where, sizeof(where), host, settings->number[RT_PORT] ? settings->number[RT_PORT] : rt_launch_port(job));
     return meet_at(launch, where, "SLURM_STEP_NODELIST", job, settings, error);
 }
 
 /* mpirun and mpiexec: no address comes with them. On one machine the job's unix socket needs none. */
-static ringtree_status meet_locally(struct rt_launch *launch, const char *job, uint64_t local_size, const char *size_name,
-                                    const struct rt_settings *settings, struct rt_error *error)
+static ringtree_status meet_locally(struct rt_launch *launch, const char *job, uint64_t local_size,
+                                    const char *size_name, const struct rt_settings *settings, struct rt_error *error)
 {
     ringtree_status status = RINGTREE_OK;
 
@@ -208,8 +210,9 @@ static ringtree_status meet_locally(struct rt_launch *launch, const char *job, u
     if (settings->text[RT_ROOT][0] != '\0')
         return meet_at(launch, settings->text[RT_ROOT], "RINGTREE_ROOT", job, settings, error);
     if (local_size != launch->nranks)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s started %u ranks, and %s says that %" PRIu64 " of them are on this "
-                       "machine; for several machines set RINGTREE_ROOT=host:port, where rank 0 runs, on all of them",
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "%s started %u ranks, and %s says that %" PRIu64 " of them "
+                       "are on this machine; for several machines set RINGTREE_ROOT=host:port, where rank 0 runs, on "
+                       "all of them",
                        launch->launcher, launch->nranks, size_name, local_size);
     status = rt_launch_secret(&launch->meeting, job, settings, error);
     snprintf(launch->meeting.unix_name, sizeof(launch->meeting.unix_name), "ringtree-job-%016" PRIx64,
@@ -233,8 +236,8 @@ static ringtree_status from_open_mpi(struct rt_launch *launch, bool *found, cons
     if (status || !*found)
         return status;
     /* The parent is the daemon (or mpirun) that started all ranks of this machine; it tells two jobs apart. */
-    snprintf(job, sizeof(job), "open mpi %.100s %.100s parent %ld", env("PMIX_NAMESPACE"), env("OMPI_MCA_ess_base_jobid"),
-             settings->text[RT_ROOT][0] ? 0L : (long)getppid());
+    snprintf(job, sizeof(job), "open mpi %.100s %.100s parent %ld", env("PMIX_NAMESPACE"),
+             env("OMPI_MCA_ess_base_jobid"), settings->text[RT_ROOT][0] ? 0L : (long)getppid());
     return meet_locally(launch, job, local, "OMPI_COMM_WORLD_LOCAL_SIZE", settings, error);
 }
 

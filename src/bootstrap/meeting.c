@@ -127,8 +127,8 @@ static void seat_guest(struct server *s, struct guest *g)
         const struct guest *first = NULL;
         for (uint32_t i = 0; i < s->nguests && !first; i++)
             first = s->guest[i]->seated ? s->guest[i] : NULL;
-        fail(s, RINGTREE_REFUSED, "the ranks disagree on how many they are: rank %u (host %s, pid %u) was started as one "
-             "of %u, rank %u (host %s, pid %u) as one of %u; start all with the same size", j->rank, j->place.host,
+        fail(s, RINGTREE_REFUSED, "the ranks disagree on how many they are: rank %u (host %s, pid %u) was started as "
+             "one of %u, rank %u (host %s, pid %u) as one of %u; start all with the same size", j->rank, j->place.host,
              j->place.pid, j->nranks, first ? first->join.rank : 0, first ? first->join.place.host : "?",
              first ? first->join.place.pid : 0, s->nranks);
     } else if (j->rank >= s->nranks) {
@@ -234,7 +234,8 @@ static void fail_missing(struct server *s)
         return;
     name_missing(s, missing, sizeof(missing));
     fail(s, RINGTREE_TIMEOUT, "rank%s %s of %u did not come within %u ms; look at the output of %s, or raise "
-         "RINGTREE_TIMEOUT_MS", n == 1 ? "" : "s", missing, s->nranks, s->timeout_ms, n == 1 ? "that rank" : "those ranks");
+         "RINGTREE_TIMEOUT_MS", n == 1 ? "" : "s", missing, s->nranks, s->timeout_ms,
+         n == 1 ? "that rank" : "those ranks");
 }
 
 static void seat_everyone(struct server *s)
@@ -332,8 +333,8 @@ static ringtree_status listen_where(struct rt_meeting *meeting, const char *wher
     return rt_fail(error, RINGTREE_UNREACHABLE,
                    "rank 0 cannot listen at %s (%s): %s; %s", where,
                    rt_address_text(&meeting->address[0], text, sizeof(text)), rt_errno_words(-*fd),
-                   *fd == -EADDRINUSE ? "another program, or a run that has not ended, has this port: choose another in "
-                                        "RINGTREE_ROOT, RINGTREE_PORT or the launcher's MASTER_PORT"
+                   *fd == -EADDRINUSE ? "another program, or a run that has not ended, has this port: choose another "
+                                        "in RINGTREE_ROOT, RINGTREE_PORT or the launcher's MASTER_PORT"
                                       : "look at RINGTREE_ROOT or the launcher's MASTER_ADDR");
 }
 
@@ -408,8 +409,8 @@ ringtree_status rt_meeting_serve(struct rt_meeting *meeting, const char *where, 
     int unix_fd = rt_listen_unix(meeting->unix_name);
     if (unix_fd < 0 && named) {
         close(tcp_fd);
-        return rt_fail(error, RINGTREE_UNREACHABLE, "rank 0 cannot listen at the unix socket @%s: %s; another run of this "
-                       "job has not ended, or set RINGTREE_ROOT", meeting->unix_name, rt_errno_words(-unix_fd));
+        return rt_fail(error, RINGTREE_UNREACHABLE, "rank 0 cannot listen at the unix socket @%s: %s; another run of "
+                       "this job has not ended, or set RINGTREE_ROOT", meeting->unix_name, rt_errno_words(-unix_fd));
     }
     if (unix_fd < 0)
         meeting->unix_name[0] = '\0';

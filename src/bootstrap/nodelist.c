@@ -7,8 +7,8 @@ static bool append(char *host, size_t capacity, size_t *used, const char *from, 
 {
     for (size_t i = 0; i < count; i++) {
         const char c = from[i];
-        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-                    c == '_';
+        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                    c == '.' || c == '_';
         if (!good || *used + 1 >= capacity)
             return false;
         host[(*used)++] = c;

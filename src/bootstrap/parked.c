@@ -136,7 +136,8 @@ static int receive_fd(int connection)
     if (got < 0)
         return -errno;
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&fd, CMSG_DATA(head), sizeof(int));
     if (fd < 0)
         return got == 0 ? -EPIPE : -EBADMSG;

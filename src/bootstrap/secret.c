@@ -26,13 +26,13 @@ static ringtree_status read_private(const char *path, uint8_t *bytes, size_t *co
     if (fstat(fd, &info) || !S_ISREG(info.st_mode))
         status = rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_SECRET_FILE is \"%s\": it is not a file", path);
     else if (info.st_mode & (S_IRWXG | S_IRWXO))
-        status = rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_SECRET_FILE is \"%s\": other users may open it (mode "
-                         "%03o); run chmod 600 %s", path, info.st_mode & 0777, path);
+        status = rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_SECRET_FILE is \"%s\": other users may open it "
+                         "(mode %03o); run chmod 600 %s", path, info.st_mode & 0777, path);
     ssize_t got = status ? 0 : read(fd, bytes, FILE_MOST);
     close(fd);
     if (!status && got < FILE_LEAST)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_SECRET_FILE is \"%s\": it holds less than %d bytes; make "
-                       "one with: head -c 32 /dev/urandom > %s", path, FILE_LEAST, path);
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_SECRET_FILE is \"%s\": it holds less than %d bytes; "
+                       "make one with: head -c 32 /dev/urandom > %s", path, FILE_LEAST, path);
     *count = (size_t)(got > 0 ? got : 0);
     return status;
 }

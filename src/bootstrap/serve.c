@@ -27,7 +27,7 @@ static uint32_t link_pollfds(const struct rt_control *c, struct pollfd *to)
     for (uint32_t i = 0; i < c->nlinks; i++) {
         const struct rt_tree_link *link = &c->link[i];
         if (link->fd >= 0)
-            to[n++] = (struct pollfd){ link->fd, (short)(POLLIN | (link->out_sent < link->out_count ? POLLOUT : 0)), 0 };
+            to[n++] = (struct pollfd){ link->fd, link->out_sent < link->out_count ? POLLIN | POLLOUT : POLLIN, 0 };
     }
     return n;
 }
@@ -68,8 +68,8 @@ static bool has_queued(const struct rt_control *c)
 }
 
 /*
- * A connection closed with unread bytes is reset, and a reset may overtake our last words. So: send them, say that no more
- * will come, and read until the others have closed too, but not for long.
+ * A connection closed with unread bytes is reset, and a reset may overtake our last words. So: send them, say that no
+ * more will come, and read until the others have closed too, but not for long.
  */
 static void say_last_words(struct rt_control *c)
 {

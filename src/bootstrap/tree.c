@@ -1,6 +1,7 @@
 /*
  * The connections of the binomial tree: bytes in and out, and what each message does. A connection that ends without
- * goodbye means that its rank is lost. Every part of the tree that is left borders the lost rank, so all survivors learn.
+ * goodbye means that its rank is lost. Every part of the tree that is left borders the lost rank, so all survivors
+ * learn.
  */
 #include "inside.h"
 #include <errno.h>
@@ -133,8 +134,8 @@ static void has_ended(struct rt_control *c, struct rt_tree_link *link, const cha
     char words[120];
 
     if (!link->gone && !c->all_gone)
-        rt_failure_say(c, RINGTREE_PEER_LOST, "%s is gone: its connection ended without goodbye (%s); look at that rank's "
-                       "output and exit status", rt_rank_words(c, link->rank, words, sizeof(words)), how);
+        rt_failure_say(c, RINGTREE_PEER_LOST, "%s is gone: its connection ended without goodbye (%s); look at that "
+                       "rank's output and exit status", rt_rank_words(c, link->rank, words, sizeof(words)), how);
     end_connection(link);
 }
 

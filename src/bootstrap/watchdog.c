@@ -9,8 +9,8 @@
 #define TICK_MS   200
 #define IDLE_TICKS 5
 
-/* One more tick passes between asking for the bell (`dormant`) and sleeping: a call whose store was not visible yet when
- * we last looked, and that did not see the flag, is found by that tick, so the caller needs no fence. */
+/* One more tick passes between asking for the bell (`dormant`) and sleeping: a call whose store was not visible yet
+ * when we last looked, and that did not see the flag, is found by that tick, so the caller needs no fence. */
 void rt_watchdog_tick(struct rt_control *c, uint64_t now, uint64_t *wake_ns)
 {
     struct rt_watchdog *w = &c->watchdog;
@@ -56,9 +56,10 @@ static void differ(struct rt_control *c, const struct rt_tree_link *link, const 
 
     rt_rank_words(c, link->rank, them, sizeof(them));
     rt_rank_words(c, c->rank, us, sizeof(us));
-    rt_failure_say(c, RINGTREE_MISMATCH, "the ranks called different things: %s called %s, but %s called %s; every rank must "
-                   "make the same calls in the same order", them, rt_call_text(theirs, their_call, sizeof(their_call)),
-                   us, rt_call_text(ours, our_call, sizeof(our_call)));
+    rt_failure_say(c, RINGTREE_MISMATCH, "the ranks called different things: %s called %s, but %s called %s; every "
+                   "rank must make the same calls in the same order", them,
+                   rt_call_text(theirs, their_call, sizeof(their_call)), us,
+                   rt_call_text(ours, our_call, sizeof(our_call)));
 }
 
 static bool same_call(const struct rt_frame *a, const struct rt_frame *b)
@@ -82,8 +83,8 @@ void rt_watchdog_compare(struct rt_control *c, struct rt_tree_link *link)
             return;
         }
         if (theirs->hash[i] != hash) {
-            rt_failure_say(c, RINGTREE_MISMATCH, "the ranks called different things: %s and rank %u differ in a call before "
-                           "#%" PRIu64 "; every rank must make the same calls in the same order",
+            rt_failure_say(c, RINGTREE_MISMATCH, "the ranks called different things: %s and rank %u differ in a call "
+                           "before #%" PRIu64 "; every rank must make the same calls in the same order",
                            rt_rank_words(c, link->rank, words, sizeof(words)), c->rank, ours.sequence);
             return;
         }

@@ -52,7 +52,7 @@ ringtree_status rt_where_resolve(const char *host, uint16_t port, const char *or
             addresses[n++].port = port;
     freeaddrinfo(found);
     if (n == 0)
-        return rt_fail(error, RINGTREE_UNREACHABLE, "%s: the host \"%s\" has neither an IPv4 nor an IPv6 address", origin,
-                       host);
+        return rt_fail(error, RINGTREE_UNREACHABLE, "%s: the host \"%s\" has neither an IPv4 nor an IPv6 address",
+                       origin, host);
     return RINGTREE_OK;
 }

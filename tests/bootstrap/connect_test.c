@@ -124,14 +124,16 @@ TEST(a_descriptor_that_is_never_offered_is_waited_for_with_a_limit)
 
 static int knock(uint16_t port)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     CHECK_EQ(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
     return fd;
 }
 
-/* Sends `count` bytes; what comes back beyond the challenge goes into *verdict: 0 ended, 1 refused by word, 2 accepted. */
+/* Sends `count` bytes; what comes back beyond the challenge goes into *verdict: 0 ended, 1 refused by word, 2
+ * accepted. */
 static void pester(uint16_t port, const uint8_t *bytes, size_t count)
 {
     uint8_t challenge[RT_CHALLENGE_BYTES], verdict[RT_VERDICT_BYTES];

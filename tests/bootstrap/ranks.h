@@ -1,4 +1,5 @@
-/* Ranks for tests of the control plane: threads of this process, or forked processes that report by their exit status. */
+/* Ranks for tests of the control plane: threads of this process, or forked processes that report by their exit
+ * status. */
 #ifndef RT_TEST_RANKS_H
 #define RT_TEST_RANKS_H
 
@@ -61,7 +62,8 @@ static inline void rank_meet(struct rank_case *c, uint32_t timeout_ms)
 
 static inline void rank_open(struct rank_case *c)
 {
-    struct rt_control_options options = { c->rank, c->nranks, c->timeout_ms, &c->meeting, &c->settings, &rt_system_clock };
+    struct rt_control_options options = { c->rank, c->nranks, c->timeout_ms, &c->meeting, &c->settings,
+                                          &rt_system_clock };
 
     rt_error_clear(&c->error);
     c->status = rt_control_open(&c->control, &options, &c->error);
