@@ -45,8 +45,8 @@ static void send_run(struct rt_tree_link *link, enum rt_message type, const stru
     rt_tree_send(link, type, message, (uint32_t)(RT_GATHER_HEAD + bytes));
 }
 
-/* The first exchange is that of the places. They are learnt before they are passed on: once another rank goes ahead, its
- * end must already have a name here. */
+/* The first exchange is that of the places. They are learnt before they are passed on: once another rank goes ahead,
+ * its end must already have a name here. */
 static bool learn_places(struct rt_control *c, const uint8_t *all)
 {
     bool good = c->gather.bytes == RT_PLACE_BYTES;
