@@ -1,6 +1,6 @@
 /*
- * Any bytes into every parser of the bootstrap: the first byte chooses which. What is accepted must come out again as the
- * same bytes, so that a parser cannot accept what it did not understand.
+ * Any bytes into every parser of the bootstrap: the first byte chooses which. What is accepted must come out again as
+ * the same bytes, so that a parser cannot accept what it did not understand.
  */
 #include "bootstrap/auth.h"
 #include "bootstrap/launch.h"
