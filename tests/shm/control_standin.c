@@ -104,11 +104,14 @@ void standin_close(struct standin *world)
 void standin_one_mapping(struct standin *world)
 {
     const struct rt_node *first = world->node[0];
+    struct rt_node_header *header = (struct rt_node_header *)first->file.base;
     for (uint32_t r = 1; r < world->ranks; r++) {
         struct rt_node *node = world->node[r];
         munmap(node->file.base, node->file.layout.heap);
         for (uint32_t i = 0; i < node->size; i++) node->peers[i].line = first->peers[i].line;
         node->file.base = first->file.base;
+        rt_heap_close(node->heap);
+        node->heap = rt_heap_open(node->file.fd, &node->file.layout, &header->heap_used, r);
     }
     world->one_mapping = true;
 }

@@ -96,6 +96,7 @@ static struct rt_node_choice lead(struct opening *o)
         rt_control_offer_fd(o->control, o->node->file.fd);
         return choice;
     }
+    rt_file_close(&o->node->file);
     say(o, &why);
     return (struct rt_node_choice){ 0 };
 }
