@@ -76,7 +76,7 @@ struct rt_transport {
      * `into` (of `capacity` bytes) non-NULL: deliver there, and *data == into; a transport may do so at once as bytes
      * arrive, so call again with the same `into`, which then holds unspecified bytes until RINGTREE_OK. A frame longer
      * than `capacity` or slot_bytes, or one whose first 28 bytes differ from *expect, is not delivered to `into`:
-     * RINGTREE_OK with *data NULL, and the caller reports the mismatch.
+     * RINGTREE_OK with *data NULL, and the caller reports the mismatch. With `into` NULL the caller compares.
      */
     ringtree_status (*recv)(struct rt_link *link, const struct rt_frame *expect, void *into, size_t capacity,
                             struct rt_frame *frame, const void **data, struct rt_error *error);

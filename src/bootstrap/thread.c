@@ -1,9 +1,11 @@
 /* Starting a thread; see thread.h. */
 #include "thread.h"
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 
 #define STACK_BYTES (256 * 1024) /* the deepest use is a few sentences of 1 KiB; sanitizers multiply it */
+#define DEFAULT_STACK_BYTES (8 * 1024 * 1024)
 
 int rt_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
 {
@@ -19,6 +21,10 @@ int rt_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(to, &attributes, run, argument);
+    if (failed == EINVAL) { /* the program's thread-local variables alone need more: the default stack has room for them */
+        pthread_attr_setstacksize(&attributes, DEFAULT_STACK_BYTES);
+        failed = pthread_create(to, &attributes, run, argument);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (!failed && thread)

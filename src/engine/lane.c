@@ -149,7 +149,7 @@ static ringtree_status receive(struct rt_engine *engine, const struct span *span
     expect.bytes = (uint32_t)span->bytes;
     ringtree_status status = link->transport->recv(link, &expect, into, span->bytes, &frame, data, error);
     if (status != RINGTREE_OK) return status;
-    if (!*data || frame.bytes != expect.bytes)
+    if (!*data || memcmp(&frame, &expect, sizeof frame) != 0)
         return rt_mismatch(engine, &expect, from, &frame, error);
     *received = true;
     return RINGTREE_OK;

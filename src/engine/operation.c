@@ -2,6 +2,7 @@
 #include "engine.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct rt_operation *rt_engine_operation(struct rt_engine *engine)
 {
@@ -149,8 +150,20 @@ bool rt_engine_progress(struct rt_engine *engine)
     return moved;
 }
 
+#define VERDICT_NS UINT64_C(300000000)
+
+/* A connection that ends is often the end of a story that the control plane is about to tell: who was lost, or which
+ * calls differed. It is given a moment before the connection's own words are used. */
+static void await_verdict(struct rt_engine *engine)
+{
+    const uint64_t end = rt_now_ns(engine->fabric.clock) + VERDICT_NS;
+    const struct timespec moment = { .tv_nsec = 1000000 };
+    while (!rt_control_failed(engine->fabric.control) && rt_now_ns(engine->fabric.clock) < end) nanosleep(&moment, NULL);
+}
+
 ringtree_status rt_engine_fail(struct rt_engine *engine, const struct rt_error *error)
 {
+    if (error->status == RINGTREE_PEER_LOST) await_verdict(engine);
     rt_control_fail(engine->fabric.control, error->status, error->text);
     rt_engine_failed(engine);
     return engine->error.status;

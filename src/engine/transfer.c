@@ -1,6 +1,7 @@
 /* Messages between two ranks: send, recv, and the blocks of all_to_all_v. A message of no bytes is one empty slice. */
 #include "engine.h"
 #include "reduce/reduce.h"
+#include <string.h>
 
 static size_t next_bytes(const struct rt_engine *engine, const struct rt_transfer *transfer)
 {
@@ -44,7 +45,7 @@ ringtree_status rt_transfer_recv(struct rt_engine *engine, struct rt_transfer *t
         const void *data;
         ringtree_status status = link->transport->recv(link, &expect, into, expect.bytes, &frame, &data, error);
         if (status != RINGTREE_OK) return status;
-        if (!data || frame.bytes != expect.bytes)
+        if (!data || memcmp(&frame, &expect, sizeof frame) != 0)
             return rt_mismatch(engine, &expect, transfer->peer, &frame, error);
         link->transport->release(link);
         transfer->started = true;
