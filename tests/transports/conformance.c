@@ -207,7 +207,8 @@ static const char *check_other_call(struct pair *pair)
 /* Does poll(2) on the link's descriptor end within ms? A doorbell's link (-1) cannot tell: `otherwise`. */
 static bool wakes(struct pair *pair, struct rt_link *link, int ms, bool otherwise)
 {
-    struct pollfd p = { .fd = pair->transport->pollfd(link, &p.events) };
+    struct pollfd p = { 0 };
+    p.fd = pair->transport->pollfd(link, &p.events);
     return p.fd < 0 ? otherwise : poll(&p, 1, ms) == 1;
 }
 

@@ -156,8 +156,7 @@ static ringtree_status read_body(struct rt_tcp_link *l)
 static ringtree_status advance(struct rt_tcp_link *l, const struct rt_frame *expect, void *into, size_t capacity,
                                bool *unwanted)
 {
-    ringtree_status status = l->failure.status;
-    if (status == RINGTREE_OK && !l->connected) status = arrive(l);
+    ringtree_status status = l->connected ? RINGTREE_OK : arrive(l);
     if (status != RINGTREE_OK) return status;
     if (l->phase == RT_TCP_HEAD) {
         status = read_head(l, expect);
@@ -176,6 +175,7 @@ ringtree_status rt_tcp_recv(struct rt_link *link, const struct rt_frame *expect,
     struct rt_tcp_link *l = tcp(link);
     bool unwanted = false;
     *data = NULL;
+    if (l->failure.status != RINGTREE_OK) return rt_tcp_failed(l, error);
     if (l->phase == RT_TCP_HELD || (l->phase == RT_TCP_BODY && into && into != l->target))
         return rt_fail(error, RINGTREE_INTERNAL, "a tcp link was asked for %s",
                        l->phase == RT_TCP_HELD ? "a slice while one is held" : "the rest of a slice in another place");
