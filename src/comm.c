@@ -127,7 +127,7 @@ ringtree_status ringtree_id_create(ringtree_id *id)
     if (!id) return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "ringtree_id_create: id is NULL");
     struct rt_settings *settings = malloc(sizeof *settings);
     if (!settings) return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_id_create: no memory");
-    struct rt_meeting meeting;
+    struct rt_meeting meeting = { 0 }; /* zeros: random secret */
     ringtree_status status = rt_settings_load(settings, error);
     if (status == RINGTREE_OK) status = rt_meeting_serve(&meeting, NULL, settings, error);
     if (status == RINGTREE_OK) rt_meeting_to_id(&meeting, id);

@@ -36,7 +36,7 @@ struct invitation {
 
 static void invite(ringtree_comm *comm, struct invitation *mine)
 {
-    struct rt_meeting meeting;
+    struct rt_meeting meeting = { 0 };
     struct rt_error error;
     mine->status = rt_meeting_serve(&meeting, NULL, &comm->settings, &error);
     if (mine->status == RINGTREE_OK) rt_meeting_to_id(&meeting, &mine->id);
