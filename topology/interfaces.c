@@ -161,7 +161,7 @@ static bool has_address(const struct ifaddrs *all, const char *name)
 static void add_entry(struct rt_interfaces *interfaces, const struct ifaddrs *all, const struct ifaddrs *entry)
 {
     struct rt_candidate candidate = { .found = interfaces->count };
-    char name[IFNAMSIZ];
+    char name[IFNAMSIZ] = ""; /* all of it is sent */
 
     copy_name(name, entry->ifa_name);
     if (!entry->ifa_addr || !rt_address_from_sockaddr(&candidate.address, entry->ifa_addr))
