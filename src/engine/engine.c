@@ -30,6 +30,20 @@ static const struct rt_transport *transport_named(const char *name)
     return NULL;
 }
 
+static ringtree_status check_list(const char *list, struct rt_error *error)
+{
+    char name[32];
+    uint32_t count = 0;
+    for (; list_item(list, count, name, sizeof name); count++)
+        if (!transport_named(name))
+            return rt_fail(error, RINGTREE_INVALID_SETTING,
+                           "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has shm and tcp", list, name);
+    if (count) return RINGTREE_OK;
+    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TRANSPORTS=%s names no transport; this build has shm and tcp",
+                   list);
+}
+
+/* The first of the list that reaches the peer. */
 static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer, struct rt_error *error)
 {
     const struct rt_fabric *fabric = &engine->fabric;
@@ -38,9 +52,6 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
     size_t used = 0;
     for (uint32_t i = 0; list_item(list, i, name, sizeof name); i++) {
         const struct rt_transport *transport = transport_named(name);
-        if (!transport)
-            return rt_fail(error, RINGTREE_INVALID_SETTING,
-                           "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has shm and tcp", list, name);
         why[0] = '\0';
         if (transport->reaches(fabric, peer, why, sizeof why)) {
             engine->reach[peer] = transport;
@@ -133,6 +144,8 @@ static ringtree_status engine_start(struct rt_engine *engine, struct rt_error *e
 {
     const struct rt_fabric *fabric = &engine->fabric;
     struct rt_error local = { 0 };
+    ringtree_status listed = check_list(fabric->settings->text[RT_TRANSPORTS], &local);
+    if (fabric->nranks == 1 && listed != RINGTREE_OK) return rt_fail(error, listed, "%s", local.text);
     for (uint32_t r = 0; r < fabric->nranks && local.status == RINGTREE_OK; r++)
         if (r != fabric->rank) choose_transport(engine, r, &local);
     if (fabric->nranks > 1) {
