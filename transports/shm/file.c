@@ -19,13 +19,12 @@
 static ringtree_status map_fixed_part(struct rt_node_file *file, struct rt_error *error)
 {
     const uint64_t bytes = file->layout.heap;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file->fd, 0);
-    if (base == MAP_FAILED)
+    void *base = rt_mapping_open(file->fd, bytes);
+    if (!base)
         return rt_fail_errno(error, "cannot map %" PRIu64 " MiB of address space for the memory shared by %u ranks (most of "
                              "it is never touched); raise ulimit -v, or lower RINGTREE_SHM_SLOTS or RINGTREE_SHM_SLOT_BYTES",
                              bytes >> 20, file->layout.seats);
     file->base = base;
-    madvise(base, bytes, MADV_DONTDUMP); /* a core file would have all its holes written out */
     return RINGTREE_OK;
 }
 
@@ -85,7 +84,7 @@ ringtree_status rt_file_take(struct rt_node_file *file, int fd, const struct rt_
 
 void rt_file_close(struct rt_node_file *file)
 {
-    if (file->base) munmap(file->base, file->layout.heap);
+    if (file->base) rt_mapping_close(file->base);
     if (file->fd >= 0) close(file->fd);
     *file = (struct rt_node_file){ .fd = -1 };
 }

@@ -56,6 +56,10 @@ ringtree_status rt_file_take(struct rt_node_file *file, int fd, const struct rt_
                              struct rt_error *error);
 void rt_file_close(struct rt_node_file *file); /* also of a half-made one */
 
+/* ---- mapping.c: the file's first `bytes` in memory, once per process; NULL: errno says why. */
+void *rt_mapping_open(int fd, uint64_t bytes);
+void rt_mapping_close(void *base);
+
 /* ---- bell.c */
 enum rt_sleep { RT_AWAKE, RT_SLEEPING, RT_RUNG };
 struct rt_node_line {
