@@ -29,14 +29,10 @@ struct rt_step rt_alone(void)
 
 uint32_t rt_power_below(uint32_t n)
 {
-    uint32_t power = 1;
-    while (power <= n / 2) power *= 2;
-    return power;
+    return UINT32_C(1) << (31 - __builtin_clz(n));
 }
 
 uint32_t rt_log2_up(uint32_t n)
 {
-    uint32_t k = 0;
-    while (k < 31 && (UINT32_C(1) << k) < n) k++;
-    return k;
+    return n < 2 ? 0 : 32 - (uint32_t)__builtin_clz(n - 1);
 }
