@@ -1,10 +1,8 @@
 /* See control_standin.h. */
 #include "control_standin.h"
-#include "shm/inside.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 struct rt_control {
@@ -90,8 +88,7 @@ void standin_open(struct standin *world)
 
 void standin_close(struct standin *world)
 {
-    for (uint32_t r = world->ranks; r-- > 0;) {
-        if (r && world->one_mapping && world->node[r]) world->node[r]->file.base = NULL;
+    for (uint32_t r = 0; r < world->ranks; r++) {
         rt_node_close(world->node[r]);
         if (world->offered[r] >= 0) close(world->offered[r]);
     }
@@ -99,19 +96,4 @@ void standin_close(struct standin *world)
     free(world->gathered);
     free(world->control);
     free(world);
-}
-
-void standin_one_mapping(struct standin *world)
-{
-    const struct rt_node *first = world->node[0];
-    struct rt_node_header *header = (struct rt_node_header *)first->file.base;
-    for (uint32_t r = 1; r < world->ranks; r++) {
-        struct rt_node *node = world->node[r];
-        munmap(node->file.base, node->file.layout.heap);
-        for (uint32_t i = 0; i < node->size; i++) node->peers[i].line = first->peers[i].line;
-        node->file.base = first->file.base;
-        rt_heap_close(node->heap);
-        node->heap = rt_heap_open(node->file.fd, &node->file.layout, &header->heap_used, r);
-    }
-    world->one_mapping = true;
 }

@@ -21,7 +21,6 @@ struct standin {
     bool               fetch_fails[STANDIN_MOST];
     int                false_fd; /* this instead of what was offered; -1: none. Duplicated */
     uint32_t           gathers;  /* by rank 0 */
-    bool               one_mapping;
     struct rt_node    *node[STANDIN_MOST];
     ringtree_status    status[STANDIN_MOST];
     struct rt_error    error[STANDIN_MOST];
@@ -33,8 +32,5 @@ struct standin {
 struct standin *standin_new(uint32_t ranks);
 void standin_open(struct standin *world);
 void standin_close(struct standin *world); /* and frees it */
-
-/* All ranks look through rank 0's mapping, so that a race detector sees one memory. Before links are opened. */
-void standin_one_mapping(struct standin *world);
 
 #endif

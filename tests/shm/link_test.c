@@ -16,7 +16,6 @@ static const char *suite_start(const struct fixture *fixture, struct rt_fabric f
         standin_close(world);
         return "no shared memory on this machine";
     }
-    standin_one_mapping(world);
     fabric[0] = world->fabric[0];
     fabric[1] = world->fabric[1];
     *result = world;
@@ -53,7 +52,6 @@ static struct wire wire_open(uint64_t slots, uint64_t slot_bytes)
     w.world->settings.number[RT_SHM_SLOTS] = slots;
     w.world->settings.number[RT_SHM_SLOT_BYTES] = slot_bytes;
     standin_open(w.world);
-    standin_one_mapping(w.world);
     w.out = link_new(w.world, 0, 1, 3, true);
     w.in = link_new(w.world, 1, 0, 3, false);
     CHECK_THAT(rt_transport_shm.open(w.out, &w.error) == RINGTREE_OK, "%s", w.error.text);
@@ -235,7 +233,6 @@ TEST(links_of_all_pairs_and_lanes_are_apart)
 {
     struct standin *world = standin_new(3);
     standin_open(world);
-    standin_one_mapping(world);
     struct rt_error error = { 0 };
     for (uint32_t turn = 0; turn < 2; turn++)
         for (uint32_t i = 0; i < 9 * RT_LINK_LANES; i++) {
@@ -314,7 +311,6 @@ TEST(threads_as_ranks_exchange_slices_in_both_directions)
     pthread_t thread[4];
     world->settings.number[RT_SHM_SLOT_BYTES] = 4096;
     standin_open(world);
-    standin_one_mapping(world);
     for (uint32_t i = 0; i < 4; i++) {
         half[i] = (struct half){ link_new(world, i / 2, 1 - i / 2, 0, i % 2 == 0), 20000 };
         CHECK_EQ(rt_transport_shm.open(half[i].link, &error), RINGTREE_OK);
