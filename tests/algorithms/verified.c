@@ -4,7 +4,7 @@
  * In place is run for all: the memory then differs from out of place only in that INPUT and OUTPUT chunks are one, which
  * adds hazards and takes none away, and INPUT is never written as such; so what holds in place holds out of place. That
  * is tried, not only argued, up to 48 ranks. Two slices in a row, where lanes overlap and scratch is used again, are run
- * up to 64 ranks and around every multiple of 32.
+ * up to 64 ranks and at 127 to 129, 255 and 256.
  */
 #include "check.h"
 
@@ -17,7 +17,7 @@ static bool is_hierarchical(const struct rt_algorithm *a)
 
 static void verify_root(const struct rt_algorithm *a, uint32_t n, uint32_t root, const struct rt_layout *layout)
 {
-    const bool twice = n <= 64 || n % 32 <= 1 || n % 32 == 31;
+    const bool twice = n <= 64 || (n >= 127 && n <= 129) || n >= 255;
     struct rt_verify_options o = { .nranks = n, .root = root, .layout = layout, .in_place = true, .slices = twice ? 2 : 1 };
     check_verdict(a, &o, RT_VERDICT_OK);
     o.in_place = false;
@@ -33,12 +33,15 @@ static void verify_roots(const struct rt_algorithm *a, uint32_t n, const struct 
     if (n > 3) verify_root(a, n, n / 2, layout);
 }
 
-/* All divisors as numbers of nodes; blocks of ranks for the even ones, dealt out in turn for the odd ones, both if small. */
+/*
+ * Divisors as numbers of nodes, all of them up to 64 ranks, then few and many nodes. Ranks in blocks and dealt out in turn,
+ * both up to 64 ranks, then one or the other.
+ */
 static void verify_layouts(const struct rt_algorithm *a, uint32_t n)
 {
     uint32_t node_of[MOST];
     for (uint32_t nodes = 2; nodes <= n; nodes++) {
-        if (n % nodes || (n > 100 && nodes > 16 && nodes < n / 4)) continue;
+        if (n % nodes || (n > 64 && nodes > 4 && nodes < n / 4)) continue;
         for (int mixed = 0; mixed < 2; mixed++) {
             if (n > 64 && mixed != (int)(nodes % 2)) continue;
             const struct rt_layout layout = layout_of(node_of, n, nodes, mixed);
