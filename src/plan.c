@@ -12,10 +12,10 @@
 struct cost {
     double latency, bandwidth; /* seconds a message, bytes a second */
 };
-static const struct cost shm_cost = { 0.8e-6, 5.0e9 };
-static const struct cost tcp_cost = { 12e-6, 1.8e9 };
-#define DIRECT_LATENCY   0.3e-6
-#define DIRECT_BANDWIDTH 10.0e9
+static const struct cost shm_cost = { 0.4e-6, 4.0e9 };
+static const struct cost tcp_cost = { 7e-6, 1.8e9 };
+#define DIRECT_LATENCY   0.15e-6 /* per rank */
+#define DIRECT_BANDWIDTH 14.0e9
 
 struct place {
     uint32_t    n, nodes, local; /* ranks, nodes, ranks of the largest node */
