@@ -74,7 +74,8 @@ static void *open_one(void *argument)
     const uint32_t r = control->rank;
     world->status[r] = rt_node_open(&world->node[r], control, &world->settings, r, world->ranks, world->node_of[r],
                                     &world->error[r]);
-    world->fabric[r] = (struct rt_fabric){ r, world->ranks, &world->settings, &rt_system_clock, control, world->node[r] };
+    world->fabric[r] = (struct rt_fabric){ r, world->ranks, &world->settings, &rt_system_clock, control,
+                                           world->node[r] };
     return NULL;
 }
 

@@ -49,7 +49,8 @@ static const void *get(struct rt_link *link, const struct rt_frame *frame, void 
     struct rt_frame got;
     const void *data;
     uint32_t spins = 0;
-    while (rt_transport_shm.recv(link, frame, into, link->slot_bytes, &got, &data, NULL) == RINGTREE_IN_PROGRESS) relax(&spins);
+    while (rt_transport_shm.recv(link, frame, into, link->slot_bytes, &got, &data, NULL) == RINGTREE_IN_PROGRESS)
+        relax(&spins);
     return data;
 }
 
@@ -134,8 +135,8 @@ int main(int argc, char **argv)
     waitpid(child, NULL, 0);
     const double copy = plain_memcpy();
     printf("one way, 4 bytes: %.0f ns; 1 KiB: %.0f ns\n", tiny, small);
-    printf("slices of %u bytes: %.1f GB/s in place, %.1f GB/s into an array; memcpy %.1f GB/s\n", out->slot_bytes, looked,
-           copied, copy);
+    printf("slices of %u bytes: %.1f GB/s in place, %.1f GB/s into an array; memcpy %.1f GB/s\n", out->slot_bytes,
+           looked, copied, copy);
     free(out);
     free(in);
     standin_close(world);

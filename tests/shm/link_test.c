@@ -291,10 +291,12 @@ static void *receiver(void *argument)
         const struct rt_frame expect = frame_of(i, size_of(i));
         struct rt_frame frame;
         const void *data;
-        ringtree_status status = rt_transport_shm.recv(half->link, &expect, i % 2 ? into : NULL, 4096, &frame, &data, &error);
+        ringtree_status status = rt_transport_shm.recv(half->link, &expect, i % 2 ? into : NULL, 4096, &frame, &data,
+                                                       &error);
         if (status == RINGTREE_IN_PROGRESS) sched_yield();
         if (status == RINGTREE_IN_PROGRESS) continue;
-        const bool good = status == RINGTREE_OK && data && frame.bytes == expect.bytes && pair_filled(data, i, frame.bytes);
+        const bool good = status == RINGTREE_OK && data && frame.bytes == expect.bytes &&
+                          pair_filled(data, i, frame.bytes);
         CHECK_THAT(good, "slice %" PRIu64, i);
         if (!good) break;
         rt_transport_shm.release(half->link);

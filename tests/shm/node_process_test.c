@@ -1,4 +1,4 @@
-/* The node among processes, with the real control plane: memory is shared, ranks wake each other, and kill -9 leaves nothing. */
+/* The node among processes, over the real control plane: they share memory, wake each other, kill -9 leaves nothing. */
 #include "../bootstrap/ranks.h"
 #include "shm/inside.h"
 #include <errno.h>

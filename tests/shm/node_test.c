@@ -208,7 +208,8 @@ TEST(a_file_that_is_not_as_announced_is_refused)
     struct rt_error error = { 0 };
     CHECK_EQ(take_harmed(NULL, &error), RINGTREE_OK);
     void (*const harms[])(struct rt_node_file *, struct rt_node_choice *) = {
-        harm_magic, harm_version, harm_offset, harm_announced_slots, harm_announced_length, harm_descriptor, harm_seals };
+        harm_magic, harm_version, harm_offset, harm_announced_slots, harm_announced_length, harm_descriptor,
+        harm_seals };
     const char *const words[] = { "header", "version 2", "header", "impossible", "announced", "announced", "seals" };
     for (size_t i = 0; i < sizeof harms / sizeof *harms; i++) {
         CHECK_THAT(take_harmed(harms[i], &error) == RINGTREE_REFUSED, "harm %zu", i);
@@ -416,7 +417,8 @@ TEST(foreign_inner_and_twice_freed_pointers_are_refused_with_a_sentence)
     CHECK_EQ(rt_node_alloc(world->node[0], 10000, (void **)&memory, &error), RINGTREE_OK);
     CHECK_EQ(rt_node_alloc(world->node[1], 10000, (void **)&other, &error), RINGTREE_OK);
     CHECK(rt_node_owns(world->node[0], memory) && !rt_node_owns(world->node[0], memory + 1));
-    CHECK(!rt_node_owns(world->node[0], other) && !rt_node_owns(world->node[0], &error) && !rt_node_owns(world->node[0], NULL));
+    CHECK(!rt_node_owns(world->node[0], other));
+    CHECK(!rt_node_owns(world->node[0], &error) && !rt_node_owns(world->node[0], NULL));
     CHECK_EQ(rt_node_free(world->node[0], &error, &error), RINGTREE_INVALID_ARGUMENT);
     CHECK_HAS(error.text, "from elsewhere");
     CHECK_EQ(rt_node_free(world->node[0], other, &error), RINGTREE_INVALID_ARGUMENT);
@@ -502,7 +504,8 @@ static void churn(struct standin *world, uint32_t rank, uint64_t random)
             block->memory = NULL;
             continue;
         }
-        *block = (struct block){ NULL, 1 + (random >> 20) % (1 << ((random >> 50) % 21)), (unsigned char)(1 + turn % 255) };
+        *block = (struct block){ NULL, 1 + (random >> 20) % (1 << ((random >> 50) % 21)),
+                                 (unsigned char)(1 + turn % 255) };
         CHECK_EQ(rt_node_alloc(world->node[rank], block->bytes, (void **)&block->memory, &error), RINGTREE_OK);
         CHECK_THAT(block_zero(block), "turn %u: memory is not zero", turn);
         memset(block->memory, block->mark, block->bytes);
@@ -569,7 +572,8 @@ TEST(a_flood_of_foreign_bytes_does_not_hold_the_sleeper)
     struct standin *world = world_of(2);
     const int stranger = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     const struct rt_peer *peer = &world->node[1]->peers[0];
-    for (int i = 0; i < 10000; i++) sendto(stranger, "much", 4, 0, (const struct sockaddr *)&peer->bell, peer->bell_length);
+    for (int i = 0; i < 10000; i++)
+        sendto(stranger, "much", 4, 0, (const struct sockaddr *)&peer->bell, peer->bell_length);
     rt_node_sleep_begin(world->node[0]);
     rt_node_ring(world->node[1], 0); /* the queue is full: it must not block */
     CHECK(rings(world->node[0], 0));

@@ -1,7 +1,7 @@
 /*
- * Doorbells: one abstract datagram socket per rank, so that a rank sleeps in poll() on it beside everything else. A ring
- * is one byte without meaning; whoever else sends some only wakes the rank for nothing. The flag in shared memory keeps
- * rings to one per sleep.
+ * Doorbells: one abstract datagram socket per rank, so that a rank sleeps in poll() on it beside everything else. A
+ * ring is one byte without meaning; whoever else sends some only wakes the rank for nothing. The flag in shared memory
+ * keeps rings to one per sleep.
  */
 #include "inside.h"
 #include <errno.h>
@@ -16,8 +16,8 @@ socklen_t rt_bell_name(struct sockaddr_un *name, uint64_t number, uint32_t leade
 {
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
-    const int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "ringtree-%016" PRIx64 "-bell-%u-%u", number,
-                                leader, rank);
+    const int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "ringtree-%016" PRIx64 "-bell-%u-%u",
+                                number, leader, rank);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The heap behind ringtree_mem_alloc(): extents of the shared file, each with one owner. Extents come from one counter in
- * the file's header; the owner keeps those that were freed and uses them again. Freed pages are punched out of the file,
- * so they cost nothing and read as zeros.
+ * The heap behind ringtree_mem_alloc(): extents of the shared file, each with one owner. Extents come from one counter
+ * in the file's header; the owner keeps those that were freed and uses them again. Freed pages are punched out of the
+ * file, so they cost nothing and read as zeros.
  *
  * An extent is an odd number of pages long, since buffers exactly 2^28 bytes apart are many times slower together.
  * A lock, because a progress thread looks addresses up while the caller allocates.
@@ -158,9 +158,10 @@ static uint64_t heap_used(const struct rt_heap *heap)
 static bool space_take(struct rt_heap *heap, uint64_t length, uint64_t *offset)
 {
     if (spare_take(heap, length, offset)) return true;
+    const uint64_t room = heap->end - heap->begin;
     uint64_t used = atomic_load_explicit(heap->used, memory_order_relaxed);
     do {
-        if (used % heap->page || used > heap->end - heap->begin || length > heap->end - heap->begin - used) return false;
+        if (used % heap->page || used > room || length > room - used) return false;
     } while (!atomic_compare_exchange_weak_explicit(heap->used, &used, used + length, memory_order_relaxed,
                                                     memory_order_relaxed));
     *offset = heap->begin + used;
@@ -182,9 +183,9 @@ static ringtree_status alloc_extent(struct rt_heap *heap, size_t bytes, void **p
     if (!extents_reserve(&heap->live))
         return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_mem_alloc on rank %u: no memory", heap->rank);
     if (!space_take(heap, length, &offset))
-        return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_mem_alloc on rank %u: the shared heap of %" PRIu64 " MiB has no "
-                       "room for %zu bytes; free some memory, or raise ulimit -f before the ranks start", heap->rank,
-                       (heap->end - heap->begin) >> 20, bytes);
+        return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_mem_alloc on rank %u: the shared heap of %" PRIu64 " MiB "
+                       "has no room for %zu bytes; free some memory, or raise ulimit -f before the ranks start",
+                       heap->rank, (heap->end - heap->begin) >> 20, bytes);
     void *address = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, heap->fd, (off_t)offset);
     if (address == MAP_FAILED) {
         rt_fail_errno(error, "ringtree_mem_alloc on rank %u: cannot map %" PRIu64 " bytes (ulimit -v, or too many "
@@ -205,9 +206,9 @@ ringtree_status rt_heap_alloc(struct rt_heap *heap, size_t bytes, void **pointer
     const uint64_t memory = machine_memory();
     *pointer = NULL;
     if (bytes > memory || bytes > heap->end - heap->begin)
-        return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_mem_alloc on rank %u: %zu bytes are more than this machine's "
-                       "%" PRIu64 " MiB of memory or the shared heap's %" PRIu64 " MiB", heap->rank, bytes, memory >> 20,
-                       (heap->end - heap->begin) >> 20);
+        return rt_fail(error, RINGTREE_NO_MEMORY, "ringtree_mem_alloc on rank %u: %zu bytes are more than this "
+                       "machine's %" PRIu64 " MiB of memory or the shared heap's %" PRIu64 " MiB", heap->rank, bytes,
+                       memory >> 20, (heap->end - heap->begin) >> 20);
     pthread_mutex_lock(&heap->lock);
     ringtree_status status = alloc_extent(heap, bytes, pointer, error);
     pthread_mutex_unlock(&heap->lock);
@@ -219,7 +220,8 @@ static ringtree_status not_live(const struct rt_heap *heap, const void *pointer,
 {
     if (around)
         return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "ringtree_mem_free on rank %u: %p is inside the memory that "
-                       "ringtree_mem_alloc gave out at %p, not its start", heap->rank, pointer, (void *)around->address);
+                       "ringtree_mem_alloc gave out at %p, not its start", heap->rank, pointer,
+                       (void *)around->address);
     return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "ringtree_mem_free on rank %u: %p is not live memory from "
                    "ringtree_mem_alloc of this communicator: freed already, or from elsewhere", heap->rank, pointer);
 }
@@ -229,7 +231,8 @@ static ringtree_status free_extent(struct rt_heap *heap, void *pointer, struct r
     struct extent *found = live_around(heap, pointer);
     if (!found || found->address != pointer) return not_live(heap, pointer, found, error);
     const struct extent extent = *found;
-    if (fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)extent.offset, (off_t)extent.length) != 0)
+    const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (fallocate(heap->fd, punch, (off_t)extent.offset, (off_t)extent.length) != 0)
         memset(extent.address, 0, extent.length);
     munmap(extent.address, extent.length);
     extents_remove(&heap->live, (size_t)(found - heap->live.at));
@@ -285,7 +288,8 @@ static unsigned char *view_new(struct rt_heap *heap, uint64_t offset, size_t byt
     const uint64_t first = (offset - heap->begin) / WINDOW * WINDOW + heap->begin;
     uint64_t last = (offset + bytes - heap->begin + WINDOW - 1) / WINDOW * WINDOW + heap->begin;
     if (last > heap->end) last = heap->end;
-    void *address = mmap(NULL, last - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, heap->fd, (off_t)first);
+    void *address = mmap(NULL, last - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, heap->fd,
+                         (off_t)first);
     if (address == MAP_FAILED) return NULL;
     madvise(address, last - first, MADV_DONTDUMP);
     extents_insert(&heap->views, heap->views.count, (struct extent){ address, 0, first, last - first });

@@ -31,8 +31,8 @@ struct rt_node_choice {
 };
 
 /* The leader's choice from the settings and the limit on file sizes; file_bytes 0: nothing useful fits that limit. */
-void rt_layout_choose(struct rt_node_choice *choice, const struct rt_settings *settings, uint32_t seats, uint64_t number,
-                      uint64_t most_file_bytes);
+void rt_layout_choose(struct rt_node_choice *choice, const struct rt_settings *settings, uint32_t seats,
+                      uint64_t number, uint64_t most_file_bytes);
 /* false: not a choice that rt_layout_choose() makes. */
 bool rt_layout_from(struct rt_node_layout *layout, const struct rt_node_choice *choice);
 

@@ -1,9 +1,10 @@
 /*
  * Where everything lies in the shared file, computed alike by all ranks from the leader's few numbers.
  *
- * Slots get smaller with many ranks: all links together (seats^2 * RT_LINK_LANES of them) keep within MOST_LINKS of address
- * space, so that a process may hold 256 such mappings. With 4 slots, 128 KiB are kept up to 117 ranks; 256 ranks have
- * 24 KiB. Likewise the areas for direct exchange: 2 MiB up to 256 ranks, then less. What is never touched costs nothing.
+ * Slots get smaller with many ranks: all links together (seats^2 * RT_LINK_LANES of them) keep within MOST_LINKS of
+ * address space, which leaves room for hundreds of communicators. With 4 slots, 128 KiB are kept up to 118 ranks; 256
+ * ranks have 24 KiB; 4 KiB are the least, so beyond some 600 ranks the links outgrow that. The areas for direct
+ * exchange have 2 MiB up to 256 ranks, then less. What is never touched costs nothing.
  *
  * Neighbouring areas and links begin an odd number of pages apart: memory that is a large power of two apart falls into
  * the same cache sets.
@@ -83,8 +84,8 @@ static void layout_of(struct rt_node_layout *layout, const struct rt_node_choice
     layout_offsets(layout);
 }
 
-void rt_layout_choose(struct rt_node_choice *choice, const struct rt_settings *settings, uint32_t seats, uint64_t number,
-                      uint64_t most_file_bytes)
+void rt_layout_choose(struct rt_node_choice *choice, const struct rt_settings *settings, uint32_t seats,
+                      uint64_t number, uint64_t most_file_bytes)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     const uint32_t slots = (uint32_t)settings->number[RT_SHM_SLOTS];

@@ -1,6 +1,6 @@
 /*
- * One mapping of the shared file per process, however many of its threads are ranks: they touch each page once, and a race
- * detector, which knows addresses and not what is mapped there, sees one memory.
+ * One mapping of the shared file per process, however many of its threads are ranks: they touch each page once, and a
+ * race detector, which knows addresses and not what is mapped there, sees one memory.
  */
 #include "inside.h"
 #include <pthread.h>

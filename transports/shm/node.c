@@ -1,7 +1,8 @@
 /*
  * A node's opening, and what it knows of its ranks. All ranks of the communicator go through the same two exchanges,
- * whatever failed on the way: 1. each leader's choice, after it made the file and offered it; 2. who has attached. Those
- * that did not are alone. A seat is a rank's place among all that have its host key; local indexes count those attached.
+ * whatever failed on the way: 1. each leader's choice, after it made the file and offered it; 2. who has attached.
+ * Those that did not are alone. A seat is a rank's place among all that have its host key; local indexes count those
+ * attached.
  */
 #include "inside.h"
 #include "base/log.h"
@@ -190,7 +191,8 @@ static ringtree_status node_fill(struct opening *o, struct rt_error *error)
 {
     struct rt_node *node = o->node;
     node->peers = calloc(o->attached, sizeof *node->peers);
-    if (!node->peers) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the list of its neighbours", o->rank);
+    if (!node->peers)
+        return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the list of its neighbours", o->rank);
     for (uint32_t seat = 0; seat < o->seats; seat++) {
         if (!o->reports[o->ranks[o->first + seat].rank].attached) continue;
         if (seat == o->seat) node->index = node->size;

@@ -2,9 +2,9 @@
  * The memory that the ranks of one communicator on one machine share: one sparse memfd, made by the lowest local rank,
  * handed over a unix socket, unlinked by nature: nothing is left in /dev/shm or anywhere when ranks are killed.
  *
- * Layout: a header; per local rank a line for waiting (sleeping flag) and its direct exchange area; per ordered pair and
- * lane a link area; then a heap for ringtree_mem_alloc(). Untouched parts cost no memory. Mappings are padded to an odd
- * number of pages apart, since buffers exactly 2^28 bytes apart are many times slower together.
+ * Layout: a header; per local rank a line for waiting (sleeping flag) and its direct exchange area; per ordered pair
+ * and lane a link area; then a heap for ringtree_mem_alloc(). Untouched parts cost no memory. Mappings are padded to an
+ * odd number of pages apart, since buffers exactly 2^28 bytes apart are many times slower together.
  */
 #ifndef RT_NODE_H
 #define RT_NODE_H
@@ -15,8 +15,8 @@
 struct rt_node; /* opaque outside shm/ and engine/direct */
 
 /*
- * Collective over all ranks of the communicator (it uses rt_control_all_gather). Ranks with equal host_key try to share;
- * those that cannot (another namespace) end up alone. *node is NULL on a rank that shares with nobody.
+ * Collective over all ranks of the communicator (it uses rt_control_all_gather). Ranks with equal host_key try to
+ * share; those that cannot (another namespace) end up alone. *node is NULL on a rank that shares with nobody.
  * node_of[nranks] gets the resulting grouping, equal on all ranks, numbered by first appearance.
  */
 ringtree_status rt_node_open(struct rt_node **node, struct rt_control *control, const struct rt_settings *settings,

@@ -1,10 +1,10 @@
 /*
  * A link in shared memory: a ring of slots. A slot has one cache line with its turn, the frame, and the payload itself
- * while that is at most RT_SLOT_INLINE bytes; longer payload lies in the slot's own memory. Message number k (from 1) goes
- * into slot (k - 1) mod slots; its turn becomes k once all of it is written. The receiver counts what it has taken in a
- * line of its own, which the sender reads only when its own copy says that the ring is full.
+ * while that is at most RT_SLOT_INLINE bytes; longer payload lies in the slot's own memory. Message number k (from 1)
+ * goes into slot (k - 1) mod slots; its turn becomes k once all of it is written. The receiver counts what it has taken
+ * in a line of its own, which the sender reads only when its own copy says that the ring is full.
  *
- * Each word has one writer. What comes from the peer is read once and checked, so a damaged ring is an error, not a crash.
+ * Each word has one writer. What comes from the peer is read once and checked: a damaged ring is an error, not a crash.
  */
 #include "inside.h"
 #include "reduce/reduce.h"
@@ -50,8 +50,8 @@ static ringtree_status damaged(const struct shm_link *self, const char *what, ui
                                struct rt_error *error)
 {
     const struct rt_link *link = &self->link;
-    return rt_fail(error, RINGTREE_INTERNAL, "rank %u: the memory of the shm link %s rank %u, lane %u, is damaged: %s is %"
-                   PRIu64 " near message %" PRIu64 "; some code on this machine writes outside of its buffers",
+    return rt_fail(error, RINGTREE_INTERNAL, "rank %u: the memory of the shm link %s rank %u, lane %u, is damaged: "
+                   "%s is %" PRIu64 " near message %" PRIu64 "; some code here writes outside of its buffers",
                    link->fabric->rank, link->sender ? "to" : "from", link->peer, link->lane, what, found, expected);
 }
 
@@ -103,7 +103,8 @@ static ringtree_status slot_free(struct shm_link *self, struct rt_error *error)
 {
     if (self->count - self->taken < self->link.slots) return RINGTREE_OK;
     const uint64_t taken = atomic_load_explicit(&self->ring->taken, memory_order_acquire);
-    if (taken < self->taken || taken > self->count) return damaged(self, "the receiver's count", taken, self->count, error);
+    if (taken < self->taken || taken > self->count)
+        return damaged(self, "the receiver's count", taken, self->count, error);
     self->taken = taken;
     return self->count - taken < self->link.slots ? RINGTREE_OK : RINGTREE_IN_PROGRESS;
 }
