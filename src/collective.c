@@ -173,6 +173,7 @@ static void start_all(ringtree_comm *comm, ringtree_request *request)
 
 void rt_group_drop(ringtree_comm *comm)
 {
+    rt_engine_lock(comm->engine);
     while (comm->group_first) {
         struct rt_operation *operation = comm->group_first;
         comm->group_first = operation->next;
@@ -187,6 +188,7 @@ void rt_group_drop(ringtree_comm *comm)
         }
     }
     comm->group_sends = comm->group_recvs = NULL;
+    rt_engine_unlock(comm->engine);
 }
 
 ringtree_status ringtree_group_end(ringtree_comm *comm, ringtree_request **request)

@@ -142,7 +142,9 @@ ringtree_status ringtree_destroy(ringtree_comm *comm)
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_destroy: not a live communicator");
     /* A rank that still calls a collective learns from the watchdog that this one is in destroy. */
     struct rt_frame frame = { .sequence = comm->engine->sequence + 1, .root = RT_NONE, .collective = RT_CALL_DESTROY };
+    rt_engine_lock(comm->engine);
     const bool failed = rt_engine_failed(comm->engine);
+    rt_engine_unlock(comm->engine);
     if (!failed) rt_control_record(comm->control, &frame);
     comm_free(comm, failed ? 0 : comm->timeout_ms);
     return RINGTREE_OK;
@@ -172,7 +174,10 @@ ringtree_status rt_comm_check(ringtree_comm *comm, const char *call)
     if (!comm || comm->live != RT_COMM_LIVE)
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: comm is %s", call,
                        comm ? "not a live communicator" : "NULL");
-    return rt_engine_failed(comm->engine) ? rt_comm_failed(comm) : RINGTREE_OK;
+    rt_engine_lock(comm->engine);
+    const bool failed = rt_engine_failed(comm->engine);
+    rt_engine_unlock(comm->engine);
+    return failed ? rt_comm_failed(comm) : RINGTREE_OK;
 }
 
 const char *ringtree_last_error(const ringtree_comm *comm)

@@ -29,14 +29,22 @@ ringtree_status ringtree_mem_alloc(ringtree_comm *comm, size_t bytes, void **poi
     if (status != RINGTREE_OK) return status;
     if (!pointer) return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_mem_alloc: pointer is NULL");
     if (!comm->node) return private_alloc(comm, bytes, pointer);
-    return rt_node_alloc(comm->node, bytes, pointer, &comm->error);
+    rt_engine_lock(comm->engine); /* a progress thread looks up buffers in the same heap */
+    status = rt_node_alloc(comm->node, bytes, pointer, &comm->error);
+    rt_engine_unlock(comm->engine);
+    return status;
 }
 
 ringtree_status ringtree_mem_free(ringtree_comm *comm, void *pointer)
 {
     if (!comm || comm->live != RT_COMM_LIVE) return rt_comm_check(comm, "ringtree_mem_free");
     if (!pointer) return RINGTREE_OK;
-    if (comm->node) return rt_node_free(comm->node, pointer, &comm->error);
+    if (comm->node) {
+        rt_engine_lock(comm->engine);
+        ringtree_status status = rt_node_free(comm->node, pointer, &comm->error);
+        rt_engine_unlock(comm->engine);
+        return status;
+    }
     for (struct rt_private_memory **at = &comm->memory; *at; at = &(*at)->next)
         if ((*at)->pointer == pointer) {
             struct rt_private_memory *memory = *at;

@@ -107,7 +107,8 @@ static struct rt_step reduce_scatter_step(const struct rt_shape *shape, uint32_t
 
 const struct rt_algorithm rt_bruck_all_gather = {
     .name = "bruck", .collective = RINGTREE_ALL_GATHER, .min_slots = 1,
-    .lanes = rt_one, .chunks = rt_one_per_rank, .max_span = max_span, .steps = all_gather_steps, .step = all_gather_step,
+    .lanes = rt_one, .chunks = rt_one_per_rank, .max_span = max_span,
+    .steps = all_gather_steps, .step = all_gather_step,
 };
 const struct rt_algorithm rt_bruck_reduce_scatter = {
     .name = "bruck", .collective = RINGTREE_REDUCE_SCATTER, .min_slots = 1,

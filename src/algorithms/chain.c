@@ -17,7 +17,8 @@ static struct rt_step broadcast_step(const struct rt_shape *shape, uint32_t i)
 {
     const uint32_t n = shape->nranks, r = shape->rank, place = (r + n - shape->root) % n;
     if (place == 0 && (i == 1 || n == 1)) return rt_own_block(0, 0);
-    struct rt_step step = rt_step_new(place == 0 ? RT_SEND : place == n - 1 ? RT_RECV_KEEP : RT_RECV_KEEP_SEND);
+    struct rt_step step = rt_step_new(place == 0       ? RT_SEND
+                                      : place == n - 1 ? RT_RECV_KEEP : RT_RECV_KEEP_SEND);
     if (place > 0) step.from = (r + n - 1) % n;
     if (place < n - 1) step.to = (r + 1) % n;
     return step;
@@ -28,7 +29,8 @@ static struct rt_step reduce_step(const struct rt_shape *shape, uint32_t i)
     const uint32_t n = shape->nranks, r = shape->rank, place = (r + 2 * n - shape->root - 1) % n;
     (void)i;
     if (n == 1) return rt_alone();
-    struct rt_step step = rt_step_new(place == 0 ? RT_SEND : place == n - 1 ? RT_RECV_REDUCE_KEEP : RT_RECV_REDUCE_SEND);
+    struct rt_step step = rt_step_new(place == 0 ? RT_SEND : place == n - 1 ? RT_RECV_REDUCE_KEEP
+                                                       : RT_RECV_REDUCE_SEND);
     if (place > 0) step.from = (r + n - 1) % n;
     if (place < n - 1) step.to = (r + 1) % n;
     else step.flags = RT_FINAL;

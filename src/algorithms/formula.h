@@ -19,7 +19,7 @@ uint32_t rt_power_below(uint32_t n);
 /* The least k with 2^k >= n. */
 uint32_t rt_log2_up(uint32_t n);
 
-/* halving.c, for hierarchy.c: all-reduce of n ranks over `rt_power_below(n)` chunks, ranks and chunks counted from 0. */
+/* halving.c, for hierarchy.c: all-reduce of n ranks over `rt_power_below(n)` chunks, both counted from 0. */
 uint32_t rt_halving_steps(uint32_t n, uint32_t rank);
 struct rt_step rt_halving_step(uint32_t n, uint32_t rank, uint32_t index);
 

@@ -5,7 +5,7 @@
  *
  * Halving: in the round with distance d = p/2, p/4, ..., 1, v works on the 2d chunks from v & ~(2d-1); it sends the
  * half that its partner v^d keeps and adds the partner's message to its own half. After the last round chunk v is
- * complete on v, and only there, so all ranks will hold one expression. Doubling: d = 1, ..., p/2 goes back the same way.
+ * complete on v, and only there, so all ranks get one expression. Doubling, d = 1, ..., p/2, goes back the same way.
  *   In place: what a rank lent to v^d in halving comes back from v^d in doubling, which took it first; an even rank's
  *   array likewise from its odd partner. What is sent in doubling is not written again.
  *   Slots: partners both send first, then receive, so one is enough.

@@ -8,8 +8,8 @@
  * ring on every node, then at one place between nodes, then copied: one expression on all ranks.
  *
  * In place: what rank l lends inside the node at step 0 is slice l-1. It is overwritten by that slice's result, which
- * comes from the slice's owner l-1, who added it after it went round through l+1, which took the lent one. Between nodes
- * everything happens in OUTPUT as in halving.c. With one rank per node lanes 0 and 2 are empty.
+ * comes from the slice's owner l-1, who added it after it went round through l+1, which took the lent one. Between
+ * nodes everything happens in OUTPUT as in halving.c. With one rank per node lanes 0 and 2 are empty.
  *
  * Slots: as in ring.c, two.
  */

@@ -7,7 +7,7 @@
  *
  * reduce_scatter is the mirror: for each x a ring of m inside the node adds the blocks (x, .); rank (y, l) keeps its
  * node's sum of block (x, l) in SCRATCH[x]; then a ring of N between nodes adds these, ending at the owner. In place
- * OUTPUT[0] is INPUT[r], which no ring sends as the own block of its owner comes last, and is read before the last ring.
+ * OUTPUT[0] is INPUT[r], which no ring sends as the own block of its owner comes last, and is read before that.
  *
  * Slots: as in ring.c, two.
  */

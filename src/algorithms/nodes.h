@@ -1,4 +1,4 @@
-/* Ranks as (node, local number): the grid on which hierarchical algorithms work. Ranks of a node need not be contiguous. */
+/* Ranks as (node, local number): the grid of hierarchical algorithms. Ranks of a node need not be contiguous. */
 #ifndef RT_NODES_H
 #define RT_NODES_H
 

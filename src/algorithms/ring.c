@@ -7,8 +7,8 @@
  * get one expression.
  *   In place: rank r lends INPUT[r-1] at step 0 and overwrites it at step n, on receipt of a message that has been
  *   through r+1, which took the lent one first. No other chunk is lent before it is final.
- *   Slots: with one slot every rank holds its received message while it waits for room at the next, which does the same:
- *   a deadlock. With two, the message of step i finds a free slot once step i-2's was taken, which needs no later step.
+ *   Slots: with one slot every rank holds its received message while it waits for room at the next, which does too: a
+ *   deadlock. With two, the message of step i finds a free slot once step i-2's was taken, which needs no later step.
  *
  * reduce_scatter is the first half: n steps, ending at the owner of the chunk. In place OUTPUT[0] is INPUT[r], which is
  * read in the last step only.

@@ -45,8 +45,9 @@ enum rt_buffer { RT_INPUT, RT_OUTPUT, RT_SCRATCH };
 enum rt_step_flags {
     RT_FINAL     = 1, /* this reduction (or COPY) completes the chunk: AVG divides here. Exactly once per chunk. */
     RT_OWN_FIRST = 2, /* result is source op received; without it received op source. Makes bits equal on all ranks */
-    RT_COPIED    = 4  /* with RT_SEND from INPUT: in place, this rank overwrites the source before the receiver has surely
-                         taken the message, so when INPUT and OUTPUT are the same memory it is copied, never lent */
+    RT_COPIED    = 4  /* with RT_SEND from INPUT: in place, this rank overwrites the source before the receiver has
+                         surely taken the message. So when INPUT and OUTPUT are the same memory it is copied, never
+                         lent */
 };
 
 /*
@@ -54,7 +55,7 @@ enum rt_step_flags {
  * a buffer of one chunk is addressed with source_chunk or target_chunk 0 and span 1.
  *
  * `from2` names a second peer whose message meets the first in the same reduction, added in float32 for narrow
- * floats: (received from `from`) op (received from `from2`) op source, or with RT_OWN_FIRST source op `from` op `from2`.
+ * floats: (received from `from`) op (received from `from2`) op source; with RT_OWN_FIRST source op `from` op `from2`.
  *
  * `length_chunk`: the array chunk whose length the message has (i of a span: length_chunk + i * stride). Both ends must
  * name the same one: the last chunk of a cut array is shorter, or empty, and an empty message is skipped by both.

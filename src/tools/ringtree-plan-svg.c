@@ -84,8 +84,8 @@ static void draw_box(const struct plan *plan, const struct plan_event *e, FILE *
     fprintf(out, "<g><title>rank %u, lane %u, step %u: %s</title>\n", e->rank, e->lane, e->index, words);
     fprintf(out, "<rect class=\"%s%s\" x=\"%u\" y=\"%u\" width=\"%u\" height=\"%u\" rx=\"6\"/>\n", verb_class(s),
             s->flags & RT_FINAL ? " final" : "", x, y, BOX_WIDTH, BOX_HEIGHT);
-    fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"4\" height=\"%u\" rx=\"2\" fill=\"hsl(%u,62%%,48%%)\"/>\n", x + 5, y + 6,
-            BOX_HEIGHT - 12, hue(plan, s));
+    fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"4\" height=\"%u\" rx=\"2\" fill=\"hsl(%u,62%%,48%%)\"/>\n", x + 5,
+            y + 6, BOX_HEIGHT - 12, hue(plan, s));
     fprintf(out, "<text class=\"verb\" x=\"%u\" y=\"%u\">%s</text>\n", x + 15, y + 15, verb_words(s));
     fprintf(out, "<text class=\"chunk\" x=\"%u\" y=\"%u\">%s %s</text></g>\n", x + 15, y + 29, buffers[buffer], chunks);
 }
@@ -96,7 +96,8 @@ static void draw_curve(const struct plan *plan, const struct plan_event *from, c
 {
     const uint32_t x1 = box_x(plan, from) + BOX_WIDTH / 2, y1 = box_y(from) + BOX_HEIGHT;
     const uint32_t x2 = box_x(plan, to) + BOX_WIDTH / 2, y2 = box_y(to) - 3, bend = (y2 - y1) / 2 + 4;
-    fprintf(out, "<path %s d=\"M%u %uC%u %u %u %u %u %u\"/>\n", attributes, x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
+    fprintf(out, "<path %s d=\"M%u %uC%u %u %u %u %u %u\"/>\n", attributes, x1, y1, x1, y1 + bend, x2, y2 - bend,
+            x2, y2);
 }
 
 static void draw_arrows(const struct plan *plan, const struct plan_event *events, const struct plan_event *e, FILE *out)
@@ -105,7 +106,8 @@ static void draw_arrows(const struct plan *plan, const struct plan_event *events
     for (uint32_t k = 0; k < 2; k++) {
         if (e->sender[k] == RT_NONE) continue;
         const struct plan_event *sender = &events[e->sender[k]];
-        snprintf(attributes, sizeof attributes, "class=\"message\" stroke=\"hsl(%u,62%%,48%%)\" marker-end=\"url(#tip)\"",
+        snprintf(attributes, sizeof attributes,
+                 "class=\"message\" stroke=\"hsl(%u,62%%,48%%)\" marker-end=\"url(#tip)\"",
                  hue(plan, &e->step));
         draw_curve(plan, sender, e, attributes, out);
     }
@@ -124,7 +126,8 @@ static void draw_ranks(const struct plan *plan, uint32_t bottom, FILE *out)
         fprintf(out, "%s</text>\n", r == plan->root ? " (root)" : "");
         for (uint32_t lane = 0; lane < plan->lanes; lane++) {
             const uint32_t at = x + lane * (BOX_WIDTH + LANE_GAP) + BOX_WIDTH / 2;
-            fprintf(out, "<line class=\"rail\" x1=\"%u\" y1=\"%u\" x2=\"%u\" y2=\"%u\"/>\n", at, TOP - 6, at, bottom - 14);
+            fprintf(out, "<line class=\"rail\" x1=\"%u\" y1=\"%u\" x2=\"%u\" y2=\"%u\"/>\n", at, TOP - 6, at,
+                    bottom - 14);
             if (plan->lanes > 1) fprintf(out, "<text class=\"lane\" x=\"%u\" y=\"106\">lane %u</text>\n", at, lane);
         }
     }
@@ -138,7 +141,8 @@ static void draw_legend(uint32_t y, FILE *out)
     };
     uint32_t x = LEFT;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        fprintf(out, "<rect class=\"%s\" x=\"%u\" y=\"%u\" width=\"16\" height=\"12\" rx=\"3\"/>\n", entries[i].kind, x, y);
+        fprintf(out, "<rect class=\"%s\" x=\"%u\" y=\"%u\" width=\"16\" height=\"12\" rx=\"3\"/>\n", entries[i].kind, x,
+                y);
         fprintf(out, "<text class=\"sub\" x=\"%u\" y=\"%u\">%s</text>\n", x + 22, y + 10, entries[i].words);
         x += entries[i].width + 24;
     }
@@ -150,8 +154,8 @@ static void draw_head(const struct plan *plan, uint32_t rows, uint32_t width, ui
             height, width, height);
     fprintf(out, "<title>%s %s among %u ranks</title>\n", ringtree_collective_name(plan->algorithm->collective),
             plan->algorithm->name, plan->nranks);
-    fprintf(out, "%s<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"6\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" "
-            "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#5b6675\"/></marker></defs>\n", style);
+    fprintf(out, "%s<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"6\" refY=\"4\" markerWidth=\"6\" "
+            "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#5b6675\"/></marker></defs>\n", style);
     fprintf(out, "<rect class=\"paper\" width=\"%u\" height=\"%u\"/>\n", width, height);
     fprintf(out, "<text class=\"title\" x=\"%u\" y=\"32\">%s, %s</text>\n", LEFT,
             ringtree_collective_name(plan->algorithm->collective), plan->algorithm->name);

@@ -22,8 +22,8 @@ void plan_chunk_words(const struct plan *plan, uint8_t buffer, uint32_t first, c
     else snprintf(text, capacity, "%u, %u, .. %u", first, (uint32_t)((first + (uint64_t)step->stride) % wrap), last);
 }
 
-static void append_chunks(const struct plan *plan, const struct rt_step *step, uint8_t buffer, uint32_t first, char *text,
-                          size_t capacity)
+static void append_chunks(const struct plan *plan, const struct rt_step *step, uint8_t buffer, uint32_t first,
+                          char *text, size_t capacity)
 {
     static const char *const names[] = { "INPUT", "OUTPUT", "SCRATCH" };
     char chunks[64];

@@ -33,8 +33,8 @@ static const char help[] =
     "  ringtree-plan all_reduce hierarchical -n 8 -l 2 -r 5     rank 5's part on two nodes\n"
     "  ringtree-plan all_reduce halving -n 16384 --followed 16 --verify\n"
     "\n"
-    "Exit status: 0 fine, 1 the verifier rejected the plan, 2 wrong usage or an algorithm that cannot serve this shape,\n"
-    "3 the output could not be written or there was no memory.\n";
+    "Exit status: 0 fine, 1 the verifier rejected the plan, 2 wrong usage or an algorithm that cannot serve this\n"
+    "shape, 3 the output could not be written or there was no memory.\n";
 
 struct arguments {
     uint32_t    nranks, rank, root, slots, followed;
@@ -90,7 +90,8 @@ static void take_option(int option, const char *value, struct arguments *a)
     case 'M': a->most_steps = number(value, "--most-steps", 1, UINT64_MAX / 4); return;
     case 'L': list(); exit(EXIT_FINE);
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
-    case 'V': printf("ringtree-plan %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR, RINGTREE_VERSION_PATCH);
+    case 'V': printf("ringtree-plan %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR,
+                     RINGTREE_VERSION_PATCH);
               exit(EXIT_FINE);
     default:  fputs("ringtree-plan: see ringtree-plan --help\n", stderr); exit(EXIT_USAGE);
     }
@@ -182,7 +183,8 @@ static int draw(const struct plan *plan, const char *path)
 static void check_shape(struct plan *plan, const struct arguments *a)
 {
     const struct rt_shape shape = plan_shape(plan, 0, 0);
-    if (a->rank != RT_NONE && a->rank >= plan->nranks) fail(EXIT_USAGE, "there is no rank %u among %u", a->rank, plan->nranks);
+    if (a->rank != RT_NONE && a->rank >= plan->nranks)
+        fail(EXIT_USAGE, "there is no rank %u among %u", a->rank, plan->nranks);
     if (plan->root != RT_NONE && plan->root >= plan->nranks)
         fail(EXIT_USAGE, "there is no root %u among %u ranks", plan->root, plan->nranks);
     const char *refusal = plan->algorithm->refuses ? plan->algorithm->refuses(&shape) : NULL;
@@ -199,9 +201,8 @@ int main(int argc, char **argv)
     if (argc - optind != 2) fail(EXIT_USAGE, "needs a collective and an algorithm");
     struct plan plan = { .algorithm = find_algorithm(argv[optind], argv[optind + 1]), .nranks = a.nranks };
     plan.root = rt_collective_has_root(plan.algorithm->collective) ? a.root : RT_NONE;
-    uint32_t *node_of = calloc(a.nranks, sizeof *node_of);
+    static uint32_t node_of[PLAN_MOST_RANKS];
     struct rt_layout layout;
-    if (!node_of) fail(EXIT_OUTPUT, "no memory for %u ranks", a.nranks);
     if (a.layout) {
         read_layout(a.layout, a.nranks, node_of, &layout);
         plan.layout = &layout;
@@ -211,7 +212,6 @@ int main(int argc, char **argv)
     if (a.svg) status = draw(&plan, a.svg);
     else if (!a.verify) plan_print(&plan, a.rank, stdout);
     if (a.verify) status = verify(&plan, &a);
-    free(node_of);
     if (fflush(stdout)) fail(EXIT_OUTPUT, "cannot write: %s", strerror(errno));
     return status;
 }

@@ -99,7 +99,8 @@ void rt_clock_slice_end(struct rt_machine *m, const struct rt_thread *t)
 void rt_clock_wait(struct rt_machine *m, const struct rt_thread *t, uint32_t lane)
 {
     if (m->finished)
-        merge(rt_clock_of(m, (uint32_t)(t - m->thread)), finished_row(m, t->rank * m->lanes + lane, t->slice), m->threads);
+        merge(rt_clock_of(m, (uint32_t)(t - m->thread)), finished_row(m, t->rank * m->lanes + lane, t->slice),
+              m->threads);
 }
 
 static uint32_t access_new(struct rt_machine *m, size_t cell, uint32_t thread, int32_t time)
@@ -154,8 +155,8 @@ bool rt_cell_writes(struct rt_machine *m, const struct rt_thread *t, size_t cell
         const uint32_t id = trace->accesses;
         const struct rt_access a = m->access[id];
         if (a.time == RT_UNTAKEN || !is_past(m, self, a.thread, a.time))
-            return rt_reject(m, RT_VERDICT_HAZARD, "rank %u lane %u step %u overwrites memory that rank %u may not have "
-                             "read yet", t->rank, t->lane, t->index, m->thread[a.thread].rank);
+            return rt_reject(m, RT_VERDICT_HAZARD, "rank %u lane %u step %u overwrites memory that rank %u may not "
+                             "have read yet", t->rank, t->lane, t->index, m->thread[a.thread].rank);
         m->access[id].next = m->free_access;
         m->free_access = id;
         trace->accesses = a.next;

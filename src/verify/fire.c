@@ -52,15 +52,20 @@ bool rt_step_allowed(struct rt_machine *m, const struct rt_thread *t)
     const struct rt_step *s = &t->step;
     const char *wrong = NULL;
     if (s->verb > RT_REDUCE) wrong = "has no such verb";
-    else if (s->wait_lane != RT_NONE && (s->wait_lane >= m->lanes || s->wait_lane == t->lane)) wrong = "waits for a lane that is none";
+    else if (s->wait_lane != RT_NONE && (s->wait_lane >= m->lanes || s->wait_lane == t->lane))
+        wrong = "waits for a lane that is none";
     else if (s->verb == RT_NOTHING) return true;
     else if (!peers_allowed(m, t, s)) wrong = "has the wrong peers for its verb";
-    else if (s->span < 1 || (s->span > m->max_span && (sends(s) || receives(s)))) wrong = "spans more chunks than max_span, or none";
+    else if (s->span < 1 || (s->span > m->max_span && (sends(s) || receives(s))))
+        wrong = "spans more chunks than max_span, or none";
     else if (reads_source(s) && !span_fits(m, t, s, s->source, s->source_chunk)) wrong = "reads outside of its buffers";
-    else if (rt_step_keeps(s) && !span_fits(m, t, s, s->target, s->target_chunk)) wrong = "writes outside of its buffers";
+    else if (rt_step_keeps(s) && !span_fits(m, t, s, s->target, s->target_chunk))
+        wrong = "writes outside of its buffers";
     else if (rt_step_keeps(s) && s->target == RT_INPUT) wrong = "writes to INPUT";
-    else if ((s->flags & RT_FINAL) && !rt_step_reduces(s) && s->verb != RT_COPY) wrong = "completes nothing, but is FINAL";
-    else if ((s->flags & RT_COPIED) && (s->verb != RT_SEND || s->source != RT_INPUT)) wrong = "is COPIED, but no send from INPUT";
+    else if ((s->flags & RT_FINAL) && !rt_step_reduces(s) && s->verb != RT_COPY)
+        wrong = "completes nothing, but is FINAL";
+    else if ((s->flags & RT_COPIED) && (s->verb != RT_SEND || s->source != RT_INPUT))
+        wrong = "is COPIED, but no send from INPUT";
     return !wrong || rt_reject(m, RT_VERDICT_SHAPE, "rank %u lane %u step %u %s", t->rank, t->lane, t->index, wrong);
 }
 
@@ -168,8 +173,8 @@ static bool read_input(struct firing *f, size_t cell, uint32_t chunk, uint32_t *
     struct rt_machine *m = f->m;
     const struct rt_thread *t = f->t;
     if (m->value[cell] != RT_NOTHING_THERE)
-        return rt_reject(m, RT_VERDICT_HAZARD, "rank %u lane %u step %u reads INPUT chunk %u, which OUTPUT, in place the "
-                         "same memory, has overwritten", t->rank, t->lane, t->index, chunk);
+        return rt_reject(m, RT_VERDICT_HAZARD, "rank %u lane %u step %u reads INPUT chunk %u, which OUTPUT, in place "
+                         "the same memory, has overwritten", t->rank, t->lane, t->index, chunk);
     const ringtree_collective c = m->algorithm->collective;
     const uint32_t key = c == RINGTREE_ALL_GATHER || c == RINGTREE_GATHER ? t->rank : chunk;
     enum rt_verdict verdict = RT_VERDICT_OK;
@@ -245,8 +250,8 @@ static bool finish_value(struct firing *f, uint32_t i, uint32_t *value)
     if (!(f->step->flags & RT_FINAL)) return true;
     enum rt_verdict verdict = RT_VERDICT_OK;
     *value = rt_value_final(&m->values, *value, &verdict);
-    return *value || rt_reject(m, verdict, "rank %u lane %u step %u is FINAL on a value that is not complete, or was so "
-                               "before", t->rank, t->lane, t->index);
+    return *value || rt_reject(m, verdict, "rank %u lane %u step %u is FINAL on a value that is not complete, or was "
+                               "so before", t->rank, t->lane, t->index);
 }
 
 static bool write_part(struct firing *f, uint32_t i, uint32_t value)

@@ -16,7 +16,7 @@ struct rt_thread {
     size_t         scratch_at; /* first cell */
 };
 
-/* One of a message's chunks that is followed: part i of the span, from memory that is lent until the message is taken. */
+/* A followed chunk of a message: part i of the span, from memory that is lent until the message is taken. */
 struct rt_part {
     uint32_t i, value, access; /* access 0: nothing is lent */
 };
@@ -68,7 +68,7 @@ struct rt_machine {
     struct rt_trace  *trace; /* per cell; NULL without clocks */
     uint32_t         *untaken; /* per rank: messages sent and not taken */
 
-    struct rt_pipe    *pipes; /* hash table */
+    struct rt_pipe    *pipes;
     size_t             pipe_capacity, pipe_count;
     struct rt_message *free_messages;
 
@@ -110,7 +110,7 @@ void rt_clock_slice_end(struct rt_machine *m, const struct rt_thread *t);
 void rt_clock_wait(struct rt_machine *m, const struct rt_thread *t, uint32_t lane);
 bool rt_cell_reads(struct rt_machine *m, const struct rt_thread *t, size_t cell);
 bool rt_cell_writes(struct rt_machine *m, const struct rt_thread *t, size_t cell);
-/* A new open access: the message to `receiver` that lends the cell. 0 without clocks, or rejected for want of memory. */
+/* A new open access: the message to `receiver` lends the cell. 0 without clocks, or rejected for want of memory. */
 uint32_t rt_cell_lend(struct rt_machine *m, size_t cell, uint32_t receiver);
 /* The slice is over and all was taken: the thread's scratch is forgotten. */
 void rt_cell_forget(struct rt_machine *m, size_t cell);

@@ -1,4 +1,4 @@
-/* Which cell a (rank, buffer, chunk) is, in place or not. One cell is one chunk of one slice; scratch serves all slices. */
+/* Which cell a (rank, buffer, chunk) is, in place or not. A cell is a chunk of one slice; scratch serves all slices. */
 #include "machine.h"
 
 bool rt_collective_has_root(ringtree_collective c)

@@ -1,6 +1,8 @@
-/* Messages in flight: one queue per (sender, receiver, lane), found by hash. */
+/* Messages in flight: one queue per (sender, receiver, lane), found by number among few ranks, by hash among many. */
 #include "machine.h"
 #include <stdlib.h>
+
+#define MOST_NUMBERED (UINT64_C(1) << 20)
 
 static size_t slot_of(const struct rt_machine *m, uint64_t key)
 {
@@ -28,18 +30,34 @@ static bool grow(struct rt_machine *m)
     return true;
 }
 
+static struct rt_pipe *hashed(struct rt_machine *m, uint64_t key)
+{
+    if (2 * m->pipe_count >= m->pipe_capacity && !grow(m)) return NULL;
+    size_t at = slot_of(m, key);
+    while (m->pipes[at].key && m->pipes[at].key != key) at = (at + 1) & (m->pipe_capacity - 1);
+    return &m->pipes[at];
+}
+
+static struct rt_pipe *numbered(struct rt_machine *m, uint64_t key, uint64_t count)
+{
+    if (!m->pipes) {
+        m->pipes = calloc(count, sizeof *m->pipes);
+        if (!m->pipes) return NULL;
+        m->pipe_capacity = count;
+    }
+    return &m->pipes[key - 1];
+}
+
 /* Valid until the next call. NULL: no memory, rejected. */
 struct rt_pipe *rt_pipe_find(struct rt_machine *m, uint32_t from, uint32_t to, uint32_t lane)
 {
-    if (2 * m->pipe_count >= m->pipe_capacity && !grow(m))
-        return rt_reject(m, RT_VERDICT_NO_MEMORY, "no memory for links"), NULL;
-    const uint64_t key = ((uint64_t)from * m->n + to) * m->lanes + lane + 1;
-    size_t at = slot_of(m, key);
-    while (m->pipes[at].key && m->pipes[at].key != key) at = (at + 1) & (m->pipe_capacity - 1);
-    if (m->pipes[at].key) return &m->pipes[at];
+    const uint64_t key = ((uint64_t)from * m->n + to) * m->lanes + lane + 1, count = (uint64_t)m->n * m->n * m->lanes;
+    struct rt_pipe *pipe = count <= MOST_NUMBERED ? numbered(m, key, count) : hashed(m, key);
+    if (!pipe) return rt_reject(m, RT_VERDICT_NO_MEMORY, "no memory for links"), NULL;
+    if (pipe->key) return pipe;
     m->pipe_count++;
-    m->pipes[at] = (struct rt_pipe){ .key = key, .sender = from * m->lanes + lane, .receiver = to * m->lanes + lane };
-    return &m->pipes[at];
+    *pipe = (struct rt_pipe){ .key = key, .sender = from * m->lanes + lane, .receiver = to * m->lanes + lane };
+    return pipe;
 }
 
 struct rt_message *rt_message_new(struct rt_machine *m, uint32_t span)

@@ -1,4 +1,4 @@
-/* The schedule: a thread goes on until it must wait; what it waits for wakes it. Which order is taken does not matter. */
+/* The schedule: a thread goes on until it must wait; what it waits for wakes it. The order does not matter. */
 #include "machine.h"
 
 void rt_wake(struct rt_machine *m, uint32_t thread)
@@ -113,7 +113,8 @@ static bool deadlock(struct rt_machine *m)
                          t->slice, t->index, s->wait_lane);
     const bool first = message_there(m, t, s->from), message = first && message_there(m, t, s->from2);
     const uint32_t peer = !first ? s->from : !message ? s->from2 : !slot_there(m, t, s->to) ? s->to : s->to2;
-    return rt_reject(m, RT_VERDICT_DEADLOCK, "rank %u lane %u slice %u step %u waits for %s rank %u, with %u slot%s per link",
+    return rt_reject(m, RT_VERDICT_DEADLOCK, "rank %u lane %u slice %u step %u waits for %s rank %u, with %u slot%s "
+                     "per link",
                      t->rank, t->lane, t->slice, t->index, message ? "a slot to" : "a message from", peer, m->slots,
                      m->slots == 1 ? "" : "s");
 }

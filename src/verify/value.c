@@ -90,7 +90,8 @@ static uint32_t intern(struct rt_values *values, const struct rt_value *v, bool 
     return id;
 }
 
-uint32_t rt_value_leaf(struct rt_values *values, uint32_t rank, uint32_t chunk, uint32_t slice, enum rt_verdict *verdict)
+uint32_t rt_value_leaf(struct rt_values *values, uint32_t rank, uint32_t chunk, uint32_t slice,
+                       enum rt_verdict *verdict)
 {
     const struct rt_value leaf = { .operand = { rank, chunk, slice }, .kind = LEAF, .chunk = chunk, .slice = slice,
                                    .count = 1, .sum = mix(rank + 1) };

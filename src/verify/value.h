@@ -1,4 +1,4 @@
-/* What a piece of memory holds: an expression over the ranks' contributions, hash-consed so that equal ones are one id. */
+/* What a piece of memory holds: an expression over the ranks' inputs, hash-consed so that equal ones are one id. */
 #ifndef RT_VALUE_H
 #define RT_VALUE_H
 
@@ -31,7 +31,8 @@ bool rt_values_open(struct rt_values *values, uint32_t nranks);
 void rt_values_close(struct rt_values *values);
 
 /* Each returns an id, or 0 with *verdict saying why (RT_VERDICT_NO_MEMORY included). */
-uint32_t rt_value_leaf(struct rt_values *values, uint32_t rank, uint32_t chunk, uint32_t slice, enum rt_verdict *verdict);
+uint32_t rt_value_leaf(struct rt_values *values, uint32_t rank, uint32_t chunk, uint32_t slice,
+                       enum rt_verdict *verdict);
 uint32_t rt_value_reduce(struct rt_values *values, const uint32_t *operands, uint32_t count, enum rt_verdict *verdict);
 uint32_t rt_value_final(struct rt_values *values, uint32_t id, enum rt_verdict *verdict);
 

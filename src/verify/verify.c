@@ -36,7 +36,8 @@ static bool no_memory(struct rt_machine *m)
 
 static struct rt_shape shape_of(const struct rt_machine *m, uint32_t rank, uint32_t lane)
 {
-    return (struct rt_shape){ .nranks = m->n, .rank = rank, .root = m->root, .lane = lane, .layout = m->options->layout };
+    return (struct rt_shape){ .nranks = m->n, .rank = rank, .root = m->root, .lane = lane,
+                              .layout = m->options->layout };
 }
 
 /* The numbers that all ranks must agree on. */
@@ -47,9 +48,11 @@ static bool ask_counts(struct rt_machine *m)
         const struct rt_shape shape = shape_of(m, r, 0);
         const char *refusal = a->refuses ? a->refuses(&shape) : NULL;
         if (refusal) return rt_reject(m, RT_VERDICT_REFUSED, "%s", refusal);
-        const uint32_t lanes = a->lanes(&shape), chunks = a->chunks(&shape), span = a->max_span ? a->max_span(&shape) : 1;
+        const uint32_t lanes = a->lanes(&shape), chunks = a->chunks(&shape);
+        const uint32_t span = a->max_span ? a->max_span(&shape) : 1;
         if (r == 0) m->lanes = lanes, m->chunks = chunks, m->max_span = span;
-        if (lanes < 1 || lanes > RT_MAX_LANES || chunks < 1 || lanes != m->lanes || chunks != m->chunks || span != m->max_span)
+        if (lanes < 1 || lanes > RT_MAX_LANES || chunks < 1 || lanes != m->lanes || chunks != m->chunks ||
+            span != m->max_span)
             return rt_reject(m, RT_VERDICT_SHAPE, "rank %u has other lanes, chunks or max_span than rank 0", r);
     }
     if (!m->cuts && m->chunks != m->n) return rt_reject(m, RT_VERDICT_SHAPE, "%u chunks, not one per rank", m->chunks);
@@ -67,7 +70,8 @@ static bool ask_steps(struct rt_machine *m)
     if (!m->thread || !m->queue) return no_memory(m);
     for (uint32_t t = 0; t < m->threads; t++) {
         const struct rt_shape shape = shape_of(m, t / m->lanes, t % m->lanes);
-        m->thread[t] = (struct rt_thread){ .rank = shape.rank, .lane = shape.lane, .nsteps = m->algorithm->steps(&shape) };
+        m->thread[t] = (struct rt_thread){ .rank = shape.rank, .lane = shape.lane,
+                                           .nsteps = m->algorithm->steps(&shape) };
         if (m->algorithm->scratch) m->thread[t].scratch = m->algorithm->scratch(&shape);
         steps += (uint64_t)m->thread[t].nsteps * m->slices;
     }
@@ -138,7 +142,8 @@ static bool check_reduced(struct rt_machine *m, uint32_t rank, uint32_t chunk, u
     if (!v->final) return wrong(m, RT_VERDICT_FINAL, rank, chunk, slice, "no step was FINAL");
     if (m->algorithm->collective != RINGTREE_ALL_REDUCE || rank == 0) return true;
     const uint32_t other = m->value[rt_output_cell(m, 0, chunk, slice)];
-    return value == other || wrong(m, RT_VERDICT_EXPRESSION, rank, chunk, slice, "another order of operands than on rank 0");
+    return value == other ||
+           wrong(m, RT_VERDICT_EXPRESSION, rank, chunk, slice, "another order of operands than on rank 0");
 }
 
 /* The one leaf that belongs at `chunk` of `rank`. */
@@ -182,7 +187,8 @@ static void say_ok(struct rt_machine *m)
     snprintf(m->report->text, sizeof m->report->text, "%u ranks, %llu steps, %llu messages, %u of %u chunks followed, "
              "%s, in-place hazards %s", m->n, (unsigned long long)m->report->steps,
              (unsigned long long)m->report->messages, m->columns, m->chunks,
-             m->n <= RT_EXACT_RANKS ? "exact" : "by fingerprint", m->report->hazards_checked ? "checked" : "not checked");
+             m->n <= RT_EXACT_RANKS ? "exact" : "by fingerprint",
+             m->report->hazards_checked ? "checked" : "not checked");
 }
 
 static void clean_up(struct rt_machine *m)
@@ -207,8 +213,8 @@ enum rt_verdict rt_verify(const struct rt_algorithm *algorithm, const struct rt_
     m.cuts = rt_collective_cuts(algorithm->collective);
     m.slots = options->slots ? options->slots : algorithm->min_slots;
     m.slices = options->slices ? options->slices : 1;
-    if (check_options(&m) && ask_counts(&m) && ask_steps(&m) && choose_columns(&m) && lay_out_memory(&m) && rt_run(&m) &&
-        check_delivered(&m))
+    if (check_options(&m) && ask_counts(&m) && ask_steps(&m) && choose_columns(&m) && lay_out_memory(&m) &&
+        rt_run(&m) && check_delivered(&m))
         say_ok(&m);
     clean_up(&m);
     return report->verdict;

@@ -1,14 +1,14 @@
 /*
  * The symbolic reader of steps. It runs an algorithm's formula for all ranks at once on expressions instead of numbers,
  * with the engine's rules (step.h), and says whether
- *   - every rank ends with each rank's contribution exactly once, the same expression on all ranks, and RT_FINAL exactly
- *     once on what is delivered;
+ *   - every rank ends with each rank's contribution exactly once, the same expression on all ranks, and RT_FINAL
+ *     exactly once on what is delivered;
  *   - no slot deadlock occurs with the given number of slots per link. A step takes its messages and its slots all at
  *     once, which is the most cautious of the engine's orders, and firing one step never disables another; so one
  *     schedule decides for all, and more slots cannot hurt;
  *   - under every legal schedule, nothing is overwritten while a message may still be read from it, lanes do not race,
- *     and INPUT is not read after OUTPUT, in place the same memory, was written. For this, vector clocks carry what must
- *     have happened before: program order, messages, waits for lanes. Slots do not count, as a transport may have more;
+ *     and INPUT is not read after OUTPUT, in place the same memory, was written. For this, vector clocks carry what
+ *     must have happened before: program order, messages, waits for lanes. Slots do not count: a link may have more;
  *   - every message is received, whole, with the same chunks at both ends, and nothing is left in flight.
  *
  * It is exact where all chunks are followed and n <= 256 (sets of ranks as bits); for more ranks a set is a 64-bit sum
