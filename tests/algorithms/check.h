@@ -6,11 +6,13 @@
 #include "verify/verify.h"
 
 /* True when the verdict is `expected`; else counts a failure and says which case it was. */
-static inline bool check_verdict(const struct rt_algorithm *a, const struct rt_verify_options *o, enum rt_verdict expected)
+static inline bool check_verdict(const struct rt_algorithm *a, const struct rt_verify_options *o,
+                                 enum rt_verdict expected)
 {
     struct rt_report report;
     const enum rt_verdict verdict = rt_verify(a, o, &report);
-    CHECK_THAT(verdict == expected, "%s %s, %u ranks, root %u, in place %d, %u slots, %u slices, %u chunks full: %s (%s)",
+    CHECK_THAT(verdict == expected,
+               "%s %s, %u ranks, root %u, in place %d, %u slots, %u slices, %u chunks full: %s (%s)",
                ringtree_collective_name(a->collective), a->name, o->nranks, o->root, o->in_place, o->slots, o->slices,
                o->full_chunks, rt_verdict_name(verdict), report.text);
     return verdict == expected;

@@ -1,7 +1,7 @@
 /*
- * Thousands of ranks, by fingerprint. Structure (slots, order, spans, leftovers) is run whole; values are followed for 16
- * chunks. A case of over 4.5e6 steps is left to `ringtree-plan --verify` on request: rings, direct and pairwise algorithms
- * have about n*n steps, so they stop at 1,000 ranks here, but for one ring of 4,096.
+ * Thousands of ranks, by fingerprint. Structure (slots, order, spans, leftovers) is run whole; values are followed for
+ * 16 chunks. A case of over 4.5e6 steps is left to `ringtree-plan --verify` on request: rings, direct and pairwise
+ * algorithms have about n*n steps, so they stop at 1,000 ranks here, but for one ring of 4,096.
  */
 #include "check.h"
 
@@ -60,7 +60,8 @@ TEST(hierarchical_holds_for_1000_ranks_on_125_nodes)
     for (uint32_t i = 0; i < rt_algorithm_count; i++) {
         const struct rt_algorithm *a = rt_algorithms[i];
         if (!a->refuses) continue;
-        const struct rt_verify_options o = { .nranks = 1000, .root = 77, .layout = &layout, .in_place = true, .followed = 16 };
+        const struct rt_verify_options o = { .nranks = 1000, .root = 77, .layout = &layout, .in_place = true,
+                                             .followed = 16 };
         check_verdict(a, &o, RT_VERDICT_OK);
     }
 }

@@ -154,7 +154,8 @@ static void try_mutation(const struct mutation *mutation)
     struct rt_algorithm wrong = *original;
     wrong.step = mutated_step;
     const struct rt_verify_options o = { .nranks = mutation->nranks, .layout = &layout, .in_place = true };
-    CHECK_THAT(rt_verify(original, &o, &(struct rt_report){ 0 }) == RT_VERDICT_OK, "the original of: %s", mutation->what);
+    CHECK_THAT(rt_verify(original, &o, &(struct rt_report){ 0 }) == RT_VERDICT_OK,
+               "the original of: %s", mutation->what);
     if (!check_verdict(&wrong, &o, mutation->expected)) TEST_SAY("that was: %s", mutation->what);
 }
 

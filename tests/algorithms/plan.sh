@@ -101,16 +101,19 @@ refuses 2 'help' --no-such-option
 refuses 3 'cannot write' all_reduce ring -s "$work/no/such/folder.svg"
 "$plan" all_reduce ring -n 8 --slots 1 --verify >"$work/out"
 [ $? -eq 1 ] || fail "a deadlock does not end with 1"
-grep -q 'deadlock: rank 0 .* waits for a slot to rank 1, with 1 slot per link' "$work/out" || fail "no word of the deadlock"
+grep -q 'deadlock: rank 0 .* waits for a slot to rank 1, with 1 slot per link' "$work/out" ||
+    fail "no word of the deadlock"
 
 for words in "all_reduce ring -n 4" "all_reduce tree -n 7" "all_reduce hierarchical -n 8 -l 0,1,0,1,0,1,0,1" \
              "gather binomial -n 6 --root 1" "all_to_all bruck -n 5" "broadcast ring -n 1"; do
     # shellcheck disable=SC2086
     "$plan" $words -s "$work/plan.svg" || fail "no drawing of $words"
     if command -v python3 >/dev/null; then
-        python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$work/plan.svg" || fail "drawing of $words"
+        python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$work/plan.svg" ||
+            fail "drawing of $words"
     fi
-    [ "$(head -c 4 "$work/plan.svg")" = "<svg" ] && tail -n 1 "$work/plan.svg" | grep -q '</svg>' || fail "cut drawing of $words"
+    [ "$(head -c 4 "$work/plan.svg")" = "<svg" ] && tail -n 1 "$work/plan.svg" | grep -q '</svg>' ||
+        fail "cut drawing of $words"
 done
 "$plan" all_reduce ring -n 4 -s "$work/plan.svg"
 [ "$(grep -c 'class="message"' "$work/plan.svg")" -eq 24 ] || fail "a ring of 4 has 24 messages, not those drawn"

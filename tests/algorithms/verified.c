@@ -1,10 +1,10 @@
 /*
  * Every algorithm, every number of ranks from 1 to 256, verified exactly.
  *
- * In place is run for all: the memory then differs from out of place only in that INPUT and OUTPUT chunks are one, which
- * adds hazards and takes none away, and INPUT is never written as such; so what holds in place holds out of place. That
- * is tried, not only argued, up to 48 ranks. Two slices in a row, where lanes overlap and scratch is used again, are run
- * up to 64 ranks and at 127 to 129, 255 and 256.
+ * In place is run for all: the memory then differs from out of place only in that INPUT and OUTPUT chunks are one,
+ * which adds hazards and takes none away, and INPUT is never written as such; so what holds in place holds out of
+ * place. That is tried, not only argued, up to 48 ranks. Two slices in a row, where lanes overlap and scratch is used
+ * again, are run up to 64 ranks and at 127 to 129, 255 and 256.
  */
 #include "check.h"
 
@@ -18,7 +18,8 @@ static bool is_hierarchical(const struct rt_algorithm *a)
 static void verify_root(const struct rt_algorithm *a, uint32_t n, uint32_t root, const struct rt_layout *layout)
 {
     const bool twice = n <= 64 || (n >= 127 && n <= 129) || n >= 255;
-    struct rt_verify_options o = { .nranks = n, .root = root, .layout = layout, .in_place = true, .slices = twice ? 2 : 1 };
+    struct rt_verify_options o = { .nranks = n, .root = root, .layout = layout, .in_place = true,
+                                   .slices = twice ? 2 : 1 };
     check_verdict(a, &o, RT_VERDICT_OK);
     o.in_place = false;
     if (n <= 48) check_verdict(a, &o, RT_VERDICT_OK);
@@ -34,8 +35,8 @@ static void verify_roots(const struct rt_algorithm *a, uint32_t n, const struct 
 }
 
 /*
- * Divisors as numbers of nodes, all of them up to 64 ranks, then few and many nodes. Ranks in blocks and dealt out in turn,
- * both up to 64 ranks, then one or the other.
+ * Divisors as numbers of nodes, all of them up to 64 ranks, then few and many nodes. Ranks in blocks and dealt out in
+ * turn, both up to 64 ranks, then one or the other.
  */
 static void verify_layouts(const struct rt_algorithm *a, uint32_t n)
 {
