@@ -1,46 +1,9 @@
 /* TCP over real authenticated connections, between threads and between processes. */
-#include "bootstrap/ranks.h"
-#include "conformance.h"
-
-struct world {
-    struct rank_case cases[2];
-};
-
-static const char *start(const struct fixture *fixture, struct rt_fabric fabric[2], void **made)
-{
-    struct world *world = calloc(1, sizeof(*world));
-    struct rank_case model = { 0 };
-    rank_meet(&model, 20000);
-    model.settings.number[RT_TCP_SOCKETS] = *(const uint64_t *)fixture->options;
-    rank_threads(&model, 2, world->cases);
-    *made = world;
-    for (uint32_t r = 0; r < 2; r++) {
-        CHECK_THAT(world->cases[r].status == RINGTREE_OK, "%s", world->cases[r].error.text);
-        fabric[r] = (struct rt_fabric){ .rank = r, .nranks = 2, .settings = &world->cases[r].settings,
-                                        .clock = &rt_system_clock, .control = world->cases[r].control };
-    }
-    return NULL;
-}
-
-static void *leave(void *argument)
-{
-    rt_control_close(((struct rank_case *)argument)->control, 5000);
-    return NULL;
-}
-
-static void stop(void *made)
-{
-    struct world *world = made;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, leave, &world->cases[1])) abort();
-    leave(&world->cases[0]);
-    pthread_join(thread, NULL);
-    free(world);
-}
+#include "control_world.h"
 
 static const uint64_t one = 1, three = 3;
-static const struct fixture control_1 = { "control, 1 socket", &rt_transport_tcp, true, &one, start, stop };
-static const struct fixture control_3 = { "control, 3 sockets", &rt_transport_tcp, true, &three, start, stop };
+static const struct fixture control_1 = { "control, 1 socket", &rt_transport_tcp, true, &one, control_start, control_stop };
+static const struct fixture control_3 = { "control, 3 sockets", &rt_transport_tcp, true, &three, control_start, control_stop };
 
 CONFORMANCE(real_1_socket, &control_1)
 CONFORMANCE(real_3_sockets, &control_3)

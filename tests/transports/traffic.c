@@ -126,7 +126,7 @@ const char *check_random(struct pair *pair)
     struct traffic t;
     const char *verdict = NULL;
     uint64_t random = 3;
-    traffic_start(&t, pair, 4000);
+    traffic_start(&t, pair, 2500);
     while (!verdict && (t.given < t.slices || t.counted < t.slices)) {
         const uint64_t turn = random_next(&random);
         for (uint64_t i = turn % 6; i > 0 && !verdict; i--) verdict = send_one(&t);
@@ -158,7 +158,7 @@ const char *check_threads(struct pair *pair)
     const char *verdict = NULL;
     void *other = NULL;
     pthread_t thread;
-    traffic_start(&out, pair, 2000);
+    traffic_start(&out, pair, 1000);
     in = out;
     atomic_store(&stop_sending, false);
     if (pthread_create(&thread, NULL, sending_thread, &out)) abort();
