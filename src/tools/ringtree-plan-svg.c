@@ -2,7 +2,7 @@
 #include "ringtree-plan.h"
 #include <stdlib.h>
 
-#define BOX_WIDTH  138
+#define BOX_WIDTH  146
 #define BOX_HEIGHT 36
 #define LANE_GAP   10
 #define RANK_GAP   34
@@ -171,7 +171,7 @@ bool plan_draw(const struct plan *plan, FILE *out)
     if (!events) return false;
     for (uint32_t i = 0; i < count; i++)
         if (events[i].row >= rows) rows = events[i].row + 1;
-    const uint32_t bottom = TOP + rows * ROW, least = 5 * (BOX_WIDTH + 44), natural = rank_x(plan, plan->nranks);
+    const uint32_t bottom = TOP + rows * ROW, least = 720, natural = rank_x(plan, plan->nranks);
     draw_head(plan, rows, natural > least ? natural : least, bottom + LEGEND, out);
     draw_ranks(plan, bottom, out);
     for (uint32_t i = 0; i < count; i++) draw_arrows(plan, events, &events[i], out);

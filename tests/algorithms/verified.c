@@ -3,7 +3,7 @@
  *
  * In place is run for all: the memory then differs from out of place only in that INPUT and OUTPUT chunks are one,
  * which adds hazards and takes none away, and INPUT is never written as such; so what holds in place holds out of
- * place. That is tried, not only argued, up to 48 ranks. Two slices in a row, where lanes overlap and scratch is used
+ * place. That is tried, not only argued, up to 32 ranks. Two slices in a row, where lanes overlap and scratch is used
  * again, are run up to 64 ranks and at 127 to 129, 255 and 256.
  */
 #include "check.h"
@@ -22,7 +22,7 @@ static void verify_root(const struct rt_algorithm *a, uint32_t n, uint32_t root,
                                    .slices = twice ? 2 : 1 };
     check_verdict(a, &o, RT_VERDICT_OK);
     o.in_place = false;
-    if (n <= 48) check_verdict(a, &o, RT_VERDICT_OK);
+    if (n <= 32) check_verdict(a, &o, RT_VERDICT_OK);
 }
 
 static void verify_roots(const struct rt_algorithm *a, uint32_t n, const struct rt_layout *layout)
@@ -42,7 +42,7 @@ static void verify_layouts(const struct rt_algorithm *a, uint32_t n)
 {
     uint32_t node_of[MOST];
     for (uint32_t nodes = 2; nodes <= n; nodes++) {
-        if (n % nodes || (n > 64 && nodes > 4 && nodes < n / 4)) continue;
+        if (n % nodes || (n > 64 && nodes > 4 && nodes < n / 2)) continue;
         for (int mixed = 0; mixed < 2; mixed++) {
             if (n > 64 && mixed != (int)(nodes % 2)) continue;
             const struct rt_layout layout = layout_of(node_of, n, nodes, mixed);
