@@ -66,7 +66,7 @@ ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *s
         return status;
     }
     comm->live = RT_COMM_LIVE;
-    rt_log(RT_LOG_INFO, "communicator of %u ranks on %u nodes is ready; this is rank %u, %u ranks share this machine",
+    rt_log(RT_LOG_INFO, "communicator of %u ranks on %u node(s) is ready; this is rank %u; ranks that share its memory: %u",
            nranks, comm->engine->layout.nnodes, rank, ringtree_local_size(comm));
     *result = comm;
     return RINGTREE_OK;

@@ -1,5 +1,6 @@
 /* The engine's life: which transport reaches whom, one round of progress, the end. */
 #include "engine.h"
+#include "base/log.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,8 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
         const struct rt_transport *transport = transport_named(name);
         why[0] = '\0';
         if (transport->reaches(fabric, peer, why, sizeof why)) {
+            rt_log(RT_LOG_INFO, "rank %u (host %s) is reached by %s", peer,
+                   rt_control_places(fabric->control)[peer].host, transport->name);
             engine->reach[peer] = transport;
             return RINGTREE_OK;
         }

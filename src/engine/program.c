@@ -1,5 +1,6 @@
 /* A program: the steps of one rank, computed once from the formula and kept. Reading one costs 1 ns, computing 8 ns. */
 #include "engine.h"
+#include "base/log.h"
 #include <stdlib.h>
 
 static struct rt_shape program_shape(const struct rt_engine *engine, uint32_t root, uint32_t lane)
@@ -111,6 +112,9 @@ ringtree_status rt_engine_program(struct rt_engine *engine, const struct rt_algo
     }
     program->next = engine->programs;
     engine->programs = program;
+    rt_log(RT_LOG_INFO, "%s by %s: %u lanes, %u chunks, %u links to send on",
+           ringtree_collective_name(algorithm->collective), algorithm->name, program->lanes, program->chunks,
+           program->nsenders);
     *result = program;
     return RINGTREE_OK;
 }
