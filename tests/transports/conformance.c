@@ -27,17 +27,16 @@ static const char *pass(struct pair *pair, uint64_t sequence, uint32_t bytes, bo
     const void *data = NULL;
     struct rt_frame got;
     pair_fill(memory, sequence, bytes);
-    const char *verdict = NULL;
     struct rt_error error = { 0 };
-    while (!verdict && pair->transport->send(pair->out, &frame, memory, &error) == RINGTREE_IN_PROGRESS)
-        pair->transport->recv(pair->in, &frame, into ? target : NULL, bytes, &got, &data, &error);
-    if (error.status) verdict = wrong("send: %s", error.text);
+    const char *verdict = pair_first(pair, &frame, memory);
     if (!verdict) verdict = pair_recv(pair, &frame, into ? target : NULL, bytes, &got, &data);
     if (!verdict && (!data || memcmp(&got, &frame, sizeof(got)) != 0)) verdict = "the slice was not delivered";
     if (!verdict && !pair_filled(data, sequence, bytes)) verdict = wrong("a slice of %u bytes is broken", bytes);
     if (!verdict && into && data != target) verdict = "the slice is not where it was wanted";
     pair->transport->release(pair->in);
-    while (!verdict && pair->transport->sent(pair->out, &error) <= sequence && !error.status) continue;
+    const uint64_t end = rt_now_ns(&rt_system_clock) + conformance_patience_ns;
+    while (!verdict && pair->transport->sent(pair->out, &error) <= sequence)
+        if (error.status || rt_now_ns(&rt_system_clock) > end) verdict = "a slice stays borrowed after it arrived";
     free(memory);
     free(target);
     return verdict;

@@ -47,6 +47,8 @@ void pair_fill(void *memory, uint64_t sequence, size_t bytes);
 bool pair_filled(const void *memory, uint64_t sequence, size_t bytes);
 /* Drive both ends until this slice is taken or given; NULL or what is wrong. Bounded in time. */
 const char *pair_send(struct pair *pair, const struct rt_frame *frame, const void *data);
+/* As pair_send(), with the receiver's help, which connecting needs: it must not have got anything yet to receive. */
+const char *pair_first(struct pair *pair, const struct rt_frame *frame, const void *data);
 const char *pair_recv(struct pair *pair, const struct rt_frame *expect, void *into, size_t capacity,
                       struct rt_frame *frame, const void **data);
 /* A verdict: formatted, valid until the thread's next. */

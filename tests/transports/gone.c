@@ -9,11 +9,8 @@ static const char *one_through(struct pair *pair)
     const void *data = NULL;
     struct rt_frame got;
     static const unsigned char memory[4] = { 1, 2, 3, 4 };
-    struct rt_error error = { 0 };
-    while (pair->transport->send(pair->out, &frame, memory, &error) == RINGTREE_IN_PROGRESS)
-        pair->transport->recv(pair->in, &frame, NULL, 4, &got, &data, &error);
-    if (error.status) return wrong("send: %s", error.text);
-    const char *verdict = pair_recv(pair, &frame, NULL, 4, &got, &data);
+    const char *verdict = pair_first(pair, &frame, memory);
+    if (!verdict) verdict = pair_recv(pair, &frame, NULL, 4, &got, &data);
     pair->transport->release(pair->in);
     return verdict;
 }

@@ -121,6 +121,20 @@ const char *pair_send(struct pair *pair, const struct rt_frame *frame, const voi
     return wrong("slice %" PRIu64 " was not taken", frame->sequence);
 }
 
+const char *pair_first(struct pair *pair, const struct rt_frame *frame, const void *data)
+{
+    struct rt_error error = { 0 };
+    struct rt_frame got;
+    const void *none;
+    for (uint64_t end = deadline(); rt_now_ns(&rt_system_clock) < end;) {
+        ringtree_status status = pair->transport->send(pair->out, frame, data, &error);
+        if (status == RINGTREE_OK) return NULL;
+        if (status != RINGTREE_IN_PROGRESS) return wrong("send: %s", error.text);
+        pair->transport->recv(pair->in, NULL, NULL, 0, &got, &none, NULL);
+    }
+    return wrong("slice %" PRIu64 " was not taken", frame->sequence);
+}
+
 const char *pair_recv(struct pair *pair, const struct rt_frame *expect, void *into, size_t capacity,
                       struct rt_frame *frame, const void **data)
 {
