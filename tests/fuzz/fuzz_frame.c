@@ -23,7 +23,8 @@ struct machine {
     bool                 asked; /* a recv() is under way, with `into` */
 };
 
-static const struct rt_frame call = { .sequence = 1, .count = 2, .op = 3, .root = 4, .collective = 5, .type = 6, .lane = 2 };
+static const struct rt_frame call = { .sequence = 1, .count = 2, .op = 3, .root = 4, .collective = 5, .type = 6,
+                                      .lane = 2 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -83,7 +84,7 @@ static void receive(struct machine *m)
         rt_transport_tcp.release(m->link);
     }
     if (status != RINGTREE_OK)
-        must((status == RINGTREE_PEER_LOST || status == RINGTREE_UNSUPPORTED) && error.status == status && error.text[0]);
+        must((status == RINGTREE_PEER_LOST || status == RINGTREE_UNSUPPORTED) && error.text[0]);
     forget_into(m);
 }
 

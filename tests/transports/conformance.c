@@ -99,7 +99,7 @@ static const char *check_full(struct pair *pair)
     for (uint64_t i = 0; i < taken && !verdict; i++) {
         const struct rt_frame frame = pair_frame(i, bytes);
         verdict = pair_recv(pair, &frame, NULL, bytes, &got, &data);
-        if (!verdict && !data) verdict = wrong("slice %" PRIu64 " of %" PRIu64 " came as %" PRIu64, i, taken, got.sequence);
+        if (!verdict && !data) verdict = wrong("slice %" PRIu64 " came as %" PRIu64, i, got.sequence);
         if (!verdict && !pair_filled(data, 0, bytes)) verdict = wrong("slice %" PRIu64 " is broken", i);
         pair->transport->release(pair->in);
     }
@@ -123,8 +123,9 @@ static const char *check_reserved(struct pair *pair)
         pair_fill(first, i, pair->out->slot_bytes);
         again = pair->transport->reserve(pair->out, NULL);
         if (again != first) return "reserve() gave other memory before the first was sent";
-        if ((verdict = pair_send(pair, &frame, first)) || (verdict = pair_recv(pair, &frame, NULL, frame.bytes, &got, &data)))
-            return verdict;
+        verdict = pair_send(pair, &frame, first);
+        if (!verdict) verdict = pair_recv(pair, &frame, NULL, frame.bytes, &got, &data);
+        if (verdict) return verdict;
         if (!data || !pair_filled(data, i, frame.bytes)) return wrong("reserved slice %" PRIu64 " is broken", i);
         pair->transport->release(pair->in);
     }
@@ -156,7 +157,8 @@ static const char *check_held(struct pair *pair)
 }
 
 /* Sends `frame` with its bytes; the receiver wants `expect` in `capacity` bytes and must get no data, but the frame. */
-static const char *refuse(struct pair *pair, const struct rt_frame *frame, const struct rt_frame *expect, size_t capacity)
+static const char *refuse(struct pair *pair, const struct rt_frame *frame, const struct rt_frame *expect,
+                          size_t capacity)
 {
     unsigned char *memory = malloc((size_t)frame->bytes + 1), *into = malloc(capacity + 64);
     const void *data = NULL;
@@ -229,7 +231,8 @@ static const char *check_descriptors(struct pair *pair)
     for (uint64_t i = 0; !verdict && i < taken; i++) {
         const struct rt_frame frame = pair_frame(i, bytes);
         const uint64_t sent = pair->transport->sent(pair->out, NULL);
-        if (sent < taken + 1 && i > taken / 2 && !wakes(pair, pair->out, 1000, true)) verdict = "the sender is not woken";
+        if (sent < taken + 1 && i > taken / 2 && !wakes(pair, pair->out, 1000, true))
+            verdict = "the sender is not woken";
         if (!verdict) verdict = pair_recv(pair, &frame, NULL, bytes, &got, &data);
         pair->transport->release(pair->in);
     }

@@ -1,6 +1,6 @@
 /*
- * One suite for every transport. A fixture makes two ranks; the suite opens links from rank 0 to rank 1, drives both ends
- * and compares what comes out with what the contract (transports/transport.h) promises.
+ * One suite for every transport. A fixture makes two ranks; the suite opens links from rank 0 to rank 1, drives both
+ * ends and compares what comes out with what the contract (transports/transport.h) promises.
  *
  * Each check returns NULL, or a sentence on what is wrong: so it can be turned on transports that are broken on purpose
  * (broken.h), which it must refuse. Stamp it with CONFORMANCE(prefix, &fixture).

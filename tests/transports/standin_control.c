@@ -30,7 +30,8 @@ static bool loopback_pair(int family, int pair[2])
     pair[0] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     pair[1] = -1;
     if (listener >= 0 && bind(listener, (struct sockaddr *)&at, length) == 0 && listen(listener, 1) == 0 &&
-        getsockname(listener, (struct sockaddr *)&at, &same) == 0 && connect(pair[0], (struct sockaddr *)&at, same) == 0)
+        getsockname(listener, (struct sockaddr *)&at, &same) == 0 &&
+        connect(pair[0], (struct sockaddr *)&at, same) == 0)
         pair[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (listener >= 0) close(listener);
     if (pair[1] < 0 && pair[0] >= 0) close(pair[0]);

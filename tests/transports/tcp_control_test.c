@@ -1,9 +1,11 @@
 /* TCP over real authenticated connections, between threads and between processes. */
 #include "control_world.h"
+#include "tcp/tcp.h"
+#include <netinet/tcp.h>
 
 static const uint64_t one = 1, three = 3;
-static const struct fixture control_1 = { "control, 1 socket", &rt_transport_tcp, true, &one, control_start, control_stop };
-static const struct fixture control_3 = { "control, 3 sockets", &rt_transport_tcp, true, &three, control_start, control_stop };
+static const struct fixture control_1 = { "1 socket", &rt_transport_tcp, true, &one, control_start, control_stop };
+static const struct fixture control_3 = { "3 sockets", &rt_transport_tcp, true, &three, control_start, control_stop };
 
 CONFORMANCE(real_1_socket, &control_1)
 CONFORMANCE(real_3_sockets, &control_3)
@@ -22,6 +24,30 @@ TEST(a_link_is_described_with_address_interface_and_sockets)
     CHECK_THAT(!why, "%s", why);
     CHECK_HAS(rt_transport_tcp.describe(pair.out, text, sizeof(text)), "(lo), 3 sockets");
     CHECK_HAS(rt_transport_tcp.describe(pair.in, text, sizeof(text)), "tcp 127.0.0.1:");
+    pair_close(&pair);
+}
+
+/* The control plane sets a user timeout, by which the kernel would cut off a receiver that only computes for a while. */
+TEST(a_receiver_that_reads_nothing_for_long_is_not_cut_off)
+{
+    struct pair pair;
+    bool skip;
+    short events;
+    int timeout = -1;
+    const void *data = NULL;
+    struct rt_frame got;
+    const struct rt_frame frame = pair_frame(0, 1);
+    const char *why = pair_open(&pair, &control_1, &skip);
+    if (!why) why = pair_first(&pair, &frame, "x");
+    if (!why) why = pair_recv(&pair, &frame, NULL, 1, &got, &data);
+    CHECK_THAT(!why, "%s", why);
+    rt_transport_tcp.release(pair.in);
+    const int fd = rt_transport_tcp.pollfd(pair.in, &events);
+    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &(socklen_t){ sizeof(timeout) }), 0);
+    CHECK_EQ(timeout, 0);
+    const struct rt_tcp_link *out = (const struct rt_tcp_link *)pair.out;
+    CHECK_EQ(getsockopt(out->socket[0].fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &(socklen_t){ sizeof(timeout) }), 0);
+    CHECK_EQ(timeout, 0);
     pair_close(&pair);
 }
 

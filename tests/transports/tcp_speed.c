@@ -1,6 +1,6 @@
 /*
- * How fast a TCP link is beside plain sockets in the same run: one way of a ping-pong of 4 bytes, both ends polling, and
- * slices of 256 KiB in one direction. Loopback, two threads. Usage: tcp_speed [sockets] [congestion control of the
+ * How fast a TCP link is beside plain sockets in the same run: one way of a ping-pong of 4 bytes, both ends polling,
+ * and slices of 256 KiB in one direction. Loopback, two threads. Usage: tcp_speed [sockets] [congestion control of the
  * plain sockets]. Not a test: it prints.
  */
 #include "standin_control.h"
@@ -137,7 +137,8 @@ int main(int argc, char **argv)
     standin_fabric(world, fabric);
     struct end link[2], raw[2];
     for (uint32_t r = 0; r < 2; r++) {
-        link[r] = (struct end){ .fd = -1, .out = link_of(&fabric[r], 1 - r, true), .in = link_of(&fabric[r], 1 - r, false) };
+        link[r] = (struct end){ .fd = -1, .out = link_of(&fabric[r], 1 - r, true) };
+        link[r].in = link_of(&fabric[r], 1 - r, false);
         raw[r] = (struct end){ .fd = fds[r] };
         setsockopt(fds[r], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         if (argc > 2 && setsockopt(fds[r], IPPROTO_TCP, TCP_CONGESTION, argv[2], (socklen_t)strlen(argv[2])))

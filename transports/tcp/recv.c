@@ -25,7 +25,8 @@ ringtree_status rt_tcp_recv_open(struct rt_tcp_link *l, struct rt_error *error)
 }
 
 /* One read. *n: bytes that came. IN_PROGRESS: none now. */
-static ringtree_status read_some(struct rt_tcp_link *l, uint32_t i, void *to, size_t most, uint32_t *n, const char *when)
+static ringtree_status read_some(struct rt_tcp_link *l, uint32_t i, void *to, size_t most, uint32_t *n,
+                                 const char *when)
 {
     ssize_t got;
     do got = recv(l->socket[i].fd, to, most, MSG_DONTWAIT);
@@ -57,8 +58,8 @@ static ringtree_status read_greeting(struct rt_tcp_link *l)
     if (l->end < RT_TCP_GREETING) return RINGTREE_IN_PROGRESS;
     const unsigned char *g = l->ahead;
     if (memcmp(g, "RTC\1", 4) != 0 || g[4] == 0 || g[4] > RT_TCP_MOST_SOCKETS || g[5] || g[6] || g[7])
-        return rt_tcp_fail(l, RINGTREE_UNSUPPORTED, "rank %u: rank %u (%s) does not begin its tcp link as this version of "
-                           "ringtree does; use the same version on all ranks", l->link.fabric->rank, l->link.peer,
+        return rt_tcp_fail(l, RINGTREE_UNSUPPORTED, "rank %u: rank %u (%s) does not begin its tcp link as this version "
+                           "of ringtree does; use the same version on all ranks", l->link.fabric->rank, l->link.peer,
                            l->where);
     l->sockets = g[4];
     l->end = 0;

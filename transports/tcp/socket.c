@@ -95,8 +95,8 @@ ringtree_status rt_tcp_lost(struct rt_tcp_link *l, int number, const char *when)
     const struct rt_link *link = &l->link;
     const char *host = rt_control_places(link->fabric->control)[link->peer].host;
     return rt_tcp_fail(l, RINGTREE_PEER_LOST,
-                       "rank %u: the tcp connection %s rank %u (host %s, %s) %s %s; its process has ended or the network "
-                       "between is broken: look at rank %u", link->fabric->rank, link->sender ? "to" : "from",
+                       "rank %u: the tcp connection %s rank %u (host %s, %s) %s %s; its process has ended or the "
+                       "network between is broken: look at rank %u", link->fabric->rank, link->sender ? "to" : "from",
                        link->peer, host, l->where, number ? rt_errno_words(number) : "was closed by it", when,
                        link->peer);
 }
