@@ -27,13 +27,14 @@ TEST(a_link_is_described_with_address_interface_and_sockets)
     pair_close(&pair);
 }
 
-/* The control plane sets a user timeout, by which the kernel would cut off a receiver that only computes for a while. */
-TEST(a_receiver_that_reads_nothing_for_long_is_not_cut_off)
+/* The control plane sets one, by which the kernel would cut off a receiver that only computes for a while. */
+TEST(no_user_timeout_stays_on_data_connections)
 {
     struct pair pair;
     bool skip;
     short events;
     int timeout = -1;
+    socklen_t length = sizeof(timeout);
     const void *data = NULL;
     struct rt_frame got;
     const struct rt_frame frame = pair_frame(0, 1);
@@ -43,10 +44,10 @@ TEST(a_receiver_that_reads_nothing_for_long_is_not_cut_off)
     CHECK_THAT(!why, "%s", why);
     rt_transport_tcp.release(pair.in);
     const int fd = rt_transport_tcp.pollfd(pair.in, &events);
-    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &(socklen_t){ sizeof(timeout) }), 0);
+    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length), 0);
     CHECK_EQ(timeout, 0);
     const struct rt_tcp_link *out = (const struct rt_tcp_link *)pair.out;
-    CHECK_EQ(getsockopt(out->socket[0].fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &(socklen_t){ sizeof(timeout) }), 0);
+    CHECK_EQ(getsockopt(out->socket[0].fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length), 0);
     CHECK_EQ(timeout, 0);
     pair_close(&pair);
 }
