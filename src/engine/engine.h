@@ -22,7 +22,7 @@
 
 /* A link and how many slices were given to it: fewer sent() than posted means that memory is still borrowed. */
 struct rt_wire {
-    uint64_t        posted;
+    uint64_t        posted, sent; /* `sent` as last seen */
     struct rt_wire *next; /* all wires of the engine */
     struct rt_link *link;
 };

@@ -247,12 +247,12 @@ static bool lane_past(const struct rt_operation *op, uint32_t lane, size_t slice
            (other->slice == slice && other->step == op->program->nsteps[lane]);
 }
 
-/* Nothing that this operation sent is read from its memory any more. */
+/* Nothing that this operation sent is read from its memory any more. Asks every wire, which moves all of them on. */
 static bool all_sent(const struct rt_program *program, struct rt_error *error)
 {
-    for (uint32_t i = 0; i < program->nsenders; i++)
-        if (!rt_wire_idle(program->senders[i], error)) return false;
-    return true;
+    bool all = true;
+    for (uint32_t i = 0; i < program->nsenders; i++) all &= rt_wire_idle(program->senders[i], error);
+    return all;
 }
 
 static ringtree_status lane_advance(struct rt_engine *engine, struct rt_operation *op, uint32_t lane, bool *moved,
@@ -292,6 +292,6 @@ ringtree_status rt_lanes_advance(struct rt_engine *engine, struct rt_operation *
         }
         *moved |= again;
     }
-    if (done && all_sent(op->program, error)) return RINGTREE_OK;
+    if (all_sent(op->program, error) && done) return RINGTREE_OK;
     return error->status ? error->status : RINGTREE_IN_PROGRESS;
 }
