@@ -136,6 +136,53 @@ static ringtree_status check_text(const struct rt_setting_info *info, const char
     return RINGTREE_OK;
 }
 
+/* "all_reduce, reduce, ...", for a sentence. */
+static void list_collectives(char *text, size_t capacity)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int c = 0; c < RINGTREE_COLLECTIVE_COUNT && used < capacity; c++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", c ? ", " : "",
+                                 ringtree_collective_name((ringtree_collective)c));
+}
+
+static bool is_collective(const char *name, size_t length)
+{
+    for (int c = 0; c < RINGTREE_COLLECTIVE_COUNT; c++) {
+        const char *known = ringtree_collective_name((ringtree_collective)c);
+        if (strlen(known) == length && memcmp(known, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Each item is NAME or COLLECTIVE=NAME. Whether there is such an algorithm is known above this folder. */
+static ringtree_status check_algorithms(const char *value, const char *origin, struct rt_error *error)
+{
+    char known[256];
+
+    for (const char *item = value; *value;) {
+        const int length = (int)strcspn(item, ",");
+        const char *equals = memchr(item, '=', (size_t)length);
+        const int left = equals ? (int)(equals - item) : length;
+        if (length == 0 || left == 0 || (equals && left + 1 == length) ||
+            (equals && memchr(equals + 1, '=', (size_t)(length - left - 1))))
+            return rt_fail(error, RINGTREE_INVALID_SETTING, "%s: RINGTREE_ALGORITHM: \"%.*s\" is neither NAME nor "
+                           "COLLECTIVE=NAME, such as ring or all_reduce=ring,broadcast=tree", origin,
+                           length < 64 ? length : 64, item);
+        if (equals && !is_collective(item, (size_t)left)) {
+            list_collectives(known, sizeof(known));
+            return rt_fail(error, RINGTREE_INVALID_SETTING, "%s: RINGTREE_ALGORITHM: \"%.*s\" is no collective; they "
+                           "are %s", origin, left < 64 ? left : 64, item, known);
+        }
+        if (item[length] == '\0')
+            break;
+        item += length + 1;
+    }
+    return RINGTREE_OK;
+}
+
 bool rt_setting_available(enum rt_setting setting)
 {
 #ifdef RINGTREE_FAULT_SWITCHES
@@ -163,6 +210,8 @@ ringtree_status rt_setting_set(struct rt_settings *settings, enum rt_setting set
         return bad_value(info, value, origin, error);
     if (info->kind != RT_KIND_TEXT && (number < info->least || number > info->most))
         return bad_value(info, value, origin, error);
+    if (setting == RT_ALGORITHM && (status = check_algorithms(value, origin, error)) != RINGTREE_OK)
+        return status;
     settings->number[setting] = number;
     strcpy(settings->text[setting], value);
     return RINGTREE_OK;

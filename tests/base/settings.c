@@ -140,6 +140,24 @@ TEST(choices_are_checked)
     CHECK_REFUSED(parse("RINGTREE_LOG=error warn"), "one of: error warn info debug");
 }
 
+TEST(a_forced_algorithm_has_a_name_and_its_collective_exists)
+{
+    static const char *const bad[] = { ",", "ring,", ",ring", "=ring", "all_reduce=", "all_reduce=ring=tree", "=" };
+    char line[128];
+
+    CHECK_EQ(parse("RINGTREE_ALGORITHM="), RINGTREE_OK);
+    CHECK_EQ(parse("RINGTREE_ALGORITHM=ring"), RINGTREE_OK);
+    CHECK_EQ(parse("RINGTREE_ALGORITHM=ring,broadcast=tree,all_to_all_v=pairwise"), RINGTREE_OK);
+    CHECK_REFUSED(parse("RINGTREE_ALGORITHM=allreduce=ring"),
+                  "RINGTREE_ALGORITHM: \"allreduce\" is no collective; they are all_reduce, reduce, ");
+    CHECK_REFUSED(parse("RINGTREE_ALGORITHM=all_reduce=ring,all_reduc=ring"), "\"all_reduc\" is no collective");
+    CHECK_REFUSED(parse("RINGTREE_ALGORITHM=all_reducee=ring"), "all_to_all_v");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(line, sizeof(line), "RINGTREE_ALGORITHM=%s", bad[i]);
+        CHECK_REFUSED(parse(line), "is neither NAME nor COLLECTIVE=NAME");
+    }
+}
+
 TEST(the_file_takes_spaces_comments_and_any_line_end)
 {
     CHECK_EQ(parse("# a comment\n\n  \t\n RINGTREE_HOST = left \r\nRINGTREE_PORT=7 # why\nRINGTREE_LOG_FILE=/a#b"),
