@@ -1,5 +1,6 @@
 /* From a checked call to a running operation: plan, program, queue, group. */
 #include "collective.h"
+#include "base/log.h"
 #include "plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,14 @@ static size_t plan_bytes(const struct rt_call *call)
     return call->count * call->element;
 }
 
+/* Once for each collective. */
+static void log_direct(ringtree_comm *comm, uint8_t collective)
+{
+    if (comm->engine->direct_logged >> collective & 1) return;
+    comm->engine->direct_logged |= UINT32_C(1) << collective;
+    rt_log(RT_LOG_INFO, "%s through shared memory that all ranks reach", ringtree_collective_name((ringtree_collective)collective));
+}
+
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
 {
     struct rt_plan plan = { RT_BY_NOTHING, NULL, 0, 0 };
@@ -61,6 +70,7 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     rt_engine_unlock(comm->engine);
     if (status != RINGTREE_OK) return give_up(comm, status);
     if (!operation) return give_up(comm, no_memory(comm));
+    if (plan.method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     operation->method = plan.method;
     operation->program = program;
     operation->slice_bytes = plan.slice_bytes;

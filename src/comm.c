@@ -27,6 +27,29 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
     free(comm);
 }
 
+static bool wants_shm(const struct rt_settings *settings)
+{
+    const char *at = settings->text[RT_TRANSPORTS];
+    while (strncmp(at, "shm", 3) != 0 || (at[3] && at[3] != ',')) {
+        at = strchr(at, ',');
+        if (!at++) return false;
+    }
+    return true;
+}
+
+/* The machine's ranks meet whatever this rank's settings are, since it is collective; whether all agree on
+ * RINGTREE_TRANSPORTS is seen later. Without shm every rank is a node of its own. */
+static ringtree_status node_start(ringtree_comm *comm, struct rt_error *error)
+{
+    ringtree_status status = rt_node_open(&comm->node, comm->control, &comm->settings, comm->rank, comm->nranks,
+                                          comm->node_of, error);
+    if (status != RINGTREE_OK || wants_shm(&comm->settings)) return status;
+    if (comm->node) rt_node_close(comm->node);
+    comm->node = NULL;
+    for (uint32_t r = 0; r < comm->nranks; r++) comm->node_of[r] = r;
+    return RINGTREE_OK;
+}
+
 static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *meeting, bool progress_thread,
                                   struct rt_error *error)
 {
@@ -37,7 +60,7 @@ static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *
                                                 &rt_system_clock };
     status = rt_control_open(&comm->control, &options, error);
     if (status == RINGTREE_OK)
-        status = rt_node_open(&comm->node, comm->control, &comm->settings, comm->rank, comm->nranks, comm->node_of, error);
+        status = node_start(comm, error);
     if (status != RINGTREE_OK) return status;
     const struct rt_fabric fabric = { comm->rank, comm->nranks, &comm->settings, &rt_system_clock, comm->control,
                                       comm->node };
@@ -135,19 +158,52 @@ ringtree_status ringtree_id_create(ringtree_id *id)
     return status;
 }
 
+struct farewell { /* what each rank tells of itself at the end */
+    uint64_t        history;
+    struct rt_frame last_call;
+};
+
+static ringtree_status compare(const ringtree_comm *comm, const struct farewell *all, struct rt_error *error)
+{
+    for (uint32_t r = 1; r < comm->nranks; r++) {
+        if (all[r].history == all[0].history) continue;
+        char first[200], other[200];
+        return rt_fail(error, RINGTREE_MISMATCH,
+                       "the ranks called different things before ringtree_destroy(): the last call of rank 0 was %s, that of "
+                       "rank %u was %s; every rank must make the same calls in the same order",
+                       rt_call_text(&all[0].last_call, first, sizeof first), r,
+                       rt_call_text(&all[r].last_call, other, sizeof other));
+    }
+    return RINGTREE_OK;
+}
+
+/* Ranks that made different calls without ever meeting in them, as two roots of one broadcast, learn it here. */
+static ringtree_status farewell(ringtree_comm *comm, struct rt_error *error)
+{
+    /* A rank that still calls a collective learns from the watchdog that this one is in destroy. */
+    const struct farewell mine = { comm->engine->history, comm->engine->last_call };
+    const struct rt_frame frame = { .sequence = comm->engine->sequence + 1, .root = RT_NONE,
+                                    .collective = RT_CALL_DESTROY };
+    struct farewell *all = calloc(comm->nranks, sizeof *all);
+    if (!all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for ringtree_destroy", comm->rank);
+    rt_control_record(comm->control, &frame);
+    ringtree_status status = rt_control_all_gather(comm->control, &mine, sizeof mine, all, error);
+    if (status == RINGTREE_OK) status = compare(comm, all, error);
+    free(all);
+    return status;
+}
+
 ringtree_status ringtree_destroy(ringtree_comm *comm)
 {
     if (!comm) return RINGTREE_OK;
     if (comm->live != RT_COMM_LIVE)
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_destroy: not a live communicator");
-    /* A rank that still calls a collective learns from the watchdog that this one is in destroy. */
-    struct rt_frame frame = { .sequence = comm->engine->sequence + 1, .root = RT_NONE, .collective = RT_CALL_DESTROY };
     rt_engine_lock(comm->engine);
     const bool failed = rt_engine_failed(comm->engine);
     rt_engine_unlock(comm->engine);
-    if (!failed) rt_control_record(comm->control, &frame);
-    comm_free(comm, failed ? 0 : comm->timeout_ms);
-    return RINGTREE_OK;
+    ringtree_status status = failed ? RINGTREE_OK : farewell(comm, rt_thread_error());
+    comm_free(comm, failed || status != RINGTREE_OK ? 0 : comm->timeout_ms);
+    return status;
 }
 
 ringtree_status ringtree_abort(ringtree_comm *comm, const char *reason)

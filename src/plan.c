@@ -108,7 +108,7 @@ static struct place place_of(const ringtree_comm *comm, size_t bytes)
         count += comm->node_of[r] == comm->node_of[0];
     }
     place.local = count;
-    if (place.nodes > 1 || !comm->node) place.link = tcp_cost;
+    if (place.nodes > 1) place.link = tcp_cost;
     return place;
 }
 
@@ -261,6 +261,18 @@ static void say_options(struct text *text, const ringtree_comm *comm, ringtree_c
     }
 }
 
+/* "shm", "shm and tcp": by which this rank reaches the others. */
+static const char *transports_text(const ringtree_comm *comm, char *text, size_t capacity)
+{
+    struct text out = { text, capacity };
+    text[0] = '\0';
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (r == comm->rank || strstr(text, comm->engine->reach[r]->name)) continue;
+        say(&out, "%s%s", text[0] ? " and " : "", comm->engine->reach[r]->name);
+    }
+    return text[0] ? text : "none";
+}
+
 ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
                                       ringtree_type type, ringtree_op op, char *text, size_t capacity)
 {
@@ -275,9 +287,10 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     const size_t bytes = count * element;
     struct text out = { text, capacity };
     const struct place place = place_of(comm, bytes);
+    char transports[64];
     say(&out, "%s of %zu %s (%zu bytes) among %u ranks on %u node%s, transport %s\n", ringtree_collective_name(collective),
         count, ringtree_type_name(type), bytes, comm->nranks, place.nodes, place.nodes == 1 ? "" : "s",
-        comm->nranks == 1 ? "none" : place.nodes == 1 ? "shm" : place.local > 1 ? "shm inside nodes, tcp between" : "tcp");
+        transports_text(comm, transports, sizeof transports));
     if (collective == RINGTREE_SEND_RECV || collective == RINGTREE_ALL_TO_ALL_V) {
         say(&out, "* point to point, slices of %zu bytes\n", comm->engine->slot_bytes);
         return RINGTREE_OK;

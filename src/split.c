@@ -86,7 +86,7 @@ ringtree_status ringtree_split(ringtree_comm *comm, uint32_t color, uint32_t key
     struct choice *all = calloc(comm->nranks, sizeof *all);
     struct invitation *invitations = calloc(comm->nranks, sizeof *invitations);
     struct rt_frame frame = { .sequence = ++comm->engine->sequence, .root = RT_NONE, .collective = RT_CALL_SPLIT };
-    rt_control_record(comm->control, &frame);
+    rt_engine_record(comm->engine, &frame);
     if (all && invitations) status = split(comm, &mine, all, invitations, result);
     else status = rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for ringtree_split", comm->rank);
     free(all);

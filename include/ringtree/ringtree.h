@@ -110,6 +110,10 @@ ringtree_status ringtree_init(ringtree_comm **comm);
  * operation is cut short. After a failure or ringtree_abort() it does not wait. NULL is accepted.
  * All requests must have been waited for; those that were not are cancelled. Memory from
  * ringtree_mem_alloc() is freed. The handle is invalid afterwards, whatever the status.
+ *
+ * RINGTREE_MISMATCH  the ranks made different calls that never met, as a broadcast from two roots
+ * RINGTREE_TIMEOUT, RINGTREE_PEER_LOST  a rank never called it
+ * The sentence is in ringtree_last_error(NULL).
  */
 ringtree_status ringtree_destroy(ringtree_comm *comm);
 

@@ -117,6 +117,9 @@ struct rt_engine {
     uint64_t                    transfers;           /* alive */
     uint64_t                    sequence;            /* collectives started */
     uint64_t                    finished;            /* collectives finished */
+    uint64_t                    history;             /* fingerprint of all calls so far */
+    struct rt_frame             last_call;
+    uint32_t                    direct_logged;       /* a bit per collective */
     struct rt_exchange         *exchange; /* the direct shared-memory paths; NULL: not all ranks share memory */
     size_t                      slot_bytes; /* the least of all ranks' links */
     unsigned char              *scratch[RT_MAX_LANES];
@@ -155,6 +158,8 @@ void rt_transfer_drop(struct rt_engine *engine, struct rt_transfer *transfer);
 /* Append to the collectives, numbered and recorded. The engine owns the operation from here; request->pending counts it
  * already. */
 void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
+/* A call takes its place in the order that all ranks must share. */
+void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame);
 /* Append a transfer to its peer's queue; numbers it. */
 void rt_engine_transfer_start(struct rt_engine *engine, struct rt_transfer *transfer, bool sends);
 

@@ -66,10 +66,21 @@ static void cut(struct rt_engine *engine, struct rt_operation *operation)
     if (operation->slices == 0) operation->slices = 1;
 }
 
+/* FNV-1a over the words of every call so far: ranks with equal history made the same calls. */
+void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame)
+{
+    uint64_t words[4];
+    memcpy(words, frame, sizeof words);
+    words[3] &= UINT32_MAX; /* collective, type; not bytes */
+    for (int i = 0; i < 4; i++) engine->history = (engine->history ^ words[i]) * UINT64_C(0x100000001b3);
+    engine->last_call = *frame;
+    rt_control_record(engine->fabric.control, frame);
+}
+
 static void number(struct rt_engine *engine, struct rt_operation *operation)
 {
     operation->call.frame.sequence = ++engine->sequence;
-    rt_control_record(engine->fabric.control, &operation->call.frame);
+    rt_engine_record(engine, &operation->call.frame);
     if (operation->method != RT_BY_TRANSFERS) return;
     for (uint32_t peer = 0; peer < engine->fabric.nranks; peer++)
         operation->sends[peer].frame.sequence = operation->recvs[peer].frame.sequence = engine->sequence;
@@ -184,7 +195,10 @@ ringtree_status rt_mismatch(struct rt_engine *engine, const struct rt_frame *min
     char here[200], there[200];
     rt_call_text(mine, here, sizeof here);
     rt_call_text(theirs, there, sizeof there);
+    const struct rt_place *places = rt_control_places(engine->fabric.control);
     return rt_fail(error, RINGTREE_MISMATCH,
-                   "ranks %u and %u made different calls: rank %u called %s, rank %u called %s. Every rank must make "
-                   "the same calls in the same order", engine->fabric.rank, peer, engine->fabric.rank, here, peer, there);
+                   "the ranks called different things: rank %u (host %s, pid %u) called %s, but rank %u (host %s, pid %u) "
+                   "called %s; every rank must make the same calls in the same order",
+                   peer, places[peer].host, places[peer].pid, there, engine->fabric.rank,
+                   places[engine->fabric.rank].host, places[engine->fabric.rank].pid, here);
 }

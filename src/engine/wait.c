@@ -71,7 +71,7 @@ static ringtree_status timed_out(struct rt_engine *engine)
     const struct rt_place *places = rt_control_places(fabric->control);
     uint32_t peers[8];
     const uint32_t count = rt_blocked_peers(engine, peers, 8);
-    char what[300] = "a message", who[500] = "", state[300] = "";
+    char what[300] = "a message", who[500] = "", state[400] = "";
     if (engine->first) append_call(what, 0, sizeof what, &engine->first->call.frame);
     size_t used = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -79,12 +79,14 @@ static ringtree_status timed_out(struct rt_engine *engine)
                                places[peers[i]].host, places[peers[i]].pid);
         if (n > 0 && (size_t)n < sizeof who - used) used += (size_t)n;
     }
-    if (count) rt_control_ask(fabric->control, peers[0], 500, state, sizeof state);
+    if (count) {
+        const int n = snprintf(state, sizeof state, "; of rank %u it is known that ", peers[0]);
+        rt_control_ask(fabric->control, peers[0], 500, state + n, sizeof state - (size_t)n);
+    }
     struct rt_error error;
     rt_fail(&error, RINGTREE_TIMEOUT,
-            "rank %u: no answer from %s in %s for %u ms%s%s%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS",
-            fabric->rank, count ? who : "any rank", what, engine->timeout_ms, count ? "; of rank " : "",
-            count ? "it is known that " : "", state);
+            "rank %u: no answer from %s in %s for %u ms%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS", fabric->rank,
+            count ? who : "any rank", what, engine->timeout_ms, state);
     return rt_engine_fail(engine, &error);
 }
 

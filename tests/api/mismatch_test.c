@@ -76,4 +76,28 @@ TEST(another_call_on_one_of_four_ranks_is_named_on_all_over_tcp)
     check_all("tcp", NULL, "RINGTREE_DIRECT=1");
 }
 
+/* Each rank is the root of its own broadcast: nobody receives, so no data can show the difference. */
+static void all_roots(struct rank *self)
+{
+    ringtree_comm *part = NULL;
+    float          in = 1, out = 0;
+    CHECK_EQ(ringtree_split(self->comm, 0, self->rank, &part), RINGTREE_OK);
+    ringtree_status status = ringtree_broadcast(part, &in, &out, 1, RINGTREE_FLOAT32, self->rank, NULL);
+    const ringtree_status last = ringtree_destroy(part);
+    CHECK(status == RINGTREE_OK || status == RINGTREE_MISMATCH);
+    if (status == RINGTREE_OK) {
+        CHECK_EQ(last, RINGTREE_MISMATCH);
+        CHECK_HAS(ringtree_last_error(NULL), "broadcast");
+        CHECK_HAS(ringtree_last_error(NULL), "root 0");
+        CHECK_HAS(ringtree_last_error(NULL), "root 1");
+    }
+    CHECK_EQ(ringtree_barrier(self->comm, NULL), RINGTREE_OK);
+}
+
+TEST(two_roots_of_one_broadcast_are_named_at_the_latest_when_the_communicator_ends)
+{
+    RANKS(all_roots, .ranks = 2, .processes = 2, .transports = "shm", .wait_s = 40);
+    RANKS(all_roots, .ranks = 2, .processes = 2, .transports = "tcp", .wait_s = 40);
+}
+
 TEST_MAIN
