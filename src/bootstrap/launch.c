@@ -9,6 +9,7 @@
  *   Open MPI, Hydra on one machine a unix socket named after job and user; on several RINGTREE_ROOT must be set.
  */
 #include "launch.h"
+#include "base/log.h"
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,6 +260,38 @@ static ringtree_status from_hydra(struct rt_launch *launch, bool *found, const s
     return meet_locally(launch, job, local, "MPI_LOCALNRANKS", settings, error);
 }
 
+/* What a reader of the log should know of this start. The communicator opens the log only later, and again. */
+static ringtree_status tell_log(const struct rt_launch *launch, const struct rt_settings *settings,
+                                struct rt_error *error)
+{
+    const bool carries_none = launch->nranks > 1 && settings->text[RT_ID][0] == '\0';
+
+    ringtree_status status = rt_log_open(settings, launch->rank, error);
+    if (status)
+        return status;
+    if (carries_none && settings->text[RT_SECRET_FILE][0] == '\0')
+        rt_log(RT_LOG_WARN, "no secret: ranks are kept apart from other jobs by what %s says of this job, which a "
+               "stranger on the network can guess; set RINGTREE_SECRET_FILE", launch->launcher);
+    if (*env("SLURM_PROCID") && strcmp(launch->launcher, "slurm") != 0)
+        rt_log(RT_LOG_INFO, "SLURM_PROCID is set and not used: %s; rank %u of %u (launcher: %s)",
+               launch->nranks == 1 && strcmp(launch->launcher, "none") == 0
+                   ? "this is the batch script, or SLURM_STEP_ID is missing; start ranks with srun"
+                   : "another launcher's variables come first",
+               launch->rank, launch->nranks, launch->launcher);
+    rt_log_close();
+    return RINGTREE_OK;
+}
+
+/* Nothing says which rank this is. That is a world of one, unless a root was named: then something is missing. */
+static ringtree_status alone(struct rt_launch *launch, const struct rt_settings *settings, struct rt_error *error)
+{
+    *launch = (struct rt_launch){ .rank = 0, .nranks = 1, .launcher = "none" };
+    if (settings->text[RT_ROOT][0] != '\0')
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_ROOT is set, and nothing says which rank of how many "
+                       "this is: set RINGTREE_RANK and RINGTREE_SIZE too, or start it with srun, mpirun or mpiexec");
+    return RINGTREE_OK;
+}
+
 ringtree_status rt_launch_find(struct rt_launch *launch, const struct rt_settings *settings, struct rt_error *error)
 {
     static ringtree_status (*const launchers[])(struct rt_launch *, bool *, const struct rt_settings *,
@@ -266,13 +299,14 @@ ringtree_status rt_launch_find(struct rt_launch *launch, const struct rt_setting
         from_settings, from_torchrun, from_slurm, from_open_mpi, from_hydra,
     };
 
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(*launchers); i++) {
-        bool found = false;
+    ringtree_status status = RINGTREE_OK;
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(*launchers) && !status && !found; i++) {
         memset(launch, 0, sizeof(*launch));
-        ringtree_status status = launchers[i](launch, &found, settings, error);
-        if (status || found)
-            return status;
+        status = launchers[i](launch, &found, settings, error);
     }
-    *launch = (struct rt_launch){ .rank = 0, .nranks = 1, .launcher = "none" };
-    return RINGTREE_OK;
+    if (!status && !found)
+        status = alone(launch, settings, error);
+    return status ? status : tell_log(launch, settings, error);
 }

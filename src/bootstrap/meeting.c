@@ -227,14 +227,18 @@ static void name_missing(const struct server *s, char *text, size_t capacity)
 
 static void fail_missing(struct server *s)
 {
-    char missing[400];
+    const uint64_t rejected = atomic_load_explicit(&s->acceptor.rejected, memory_order_relaxed);
     const uint32_t n = s->nranks - s->nseated;
+    char missing[400], turned_away[120] = "";
 
     if (!s->seat)
         return;
     name_missing(s, missing, sizeof(missing));
-    fail(s, RINGTREE_TIMEOUT, "rank%s %s of %u did not come within %u ms; look at the output of %s, or raise "
-         "RINGTREE_TIMEOUT_MS", n == 1 ? "" : "s", missing, s->nranks, s->timeout_ms,
+    if (rejected)
+        snprintf(turned_away, sizeof(turned_away), "; %" PRIu64 " connection%s turned away, as with another secret",
+                 rejected, rejected == 1 ? " was" : "s were");
+    fail(s, RINGTREE_TIMEOUT, "rank%s %s of %u did not come within %u ms%s; look at the output of %s, or raise "
+         "RINGTREE_TIMEOUT_MS", n == 1 ? "" : "s", missing, s->nranks, s->timeout_ms, turned_away,
          n == 1 ? "that rank" : "those ranks");
 }
 

@@ -1,5 +1,4 @@
 /* Secrets for launchers that carry none. */
-#include "base/log.h"
 #include "bytes.h"
 #include "launch.h"
 #include <errno.h>
@@ -53,9 +52,6 @@ ringtree_status rt_launch_secret(struct rt_meeting *meeting, const char *job, co
         ringtree_status status = read_private(path, bytes, &count, error);
         if (status)
             return status;
-    } else {
-        rt_log(RT_LOG_WARN, "no secret: ranks are kept apart from other jobs by what describes this job (%s), which a "
-               "stranger on the network can guess; set RINGTREE_SECRET_FILE", job);
     }
     snprintf(owner, sizeof(owner), "uid %u", (unsigned)getuid());
     crypto_generichash_init(&state, NULL, 0, sizeof(sum));

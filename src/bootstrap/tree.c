@@ -193,7 +193,7 @@ static int fill(struct rt_tree_link *link, uint8_t *to, uint32_t *have, uint32_t
         if (got < 0 && errno == EAGAIN)
             return 0;
         if (got <= 0) {
-            *how = got < 0 ? rt_errno_words(errno) : "it was closed";
+            *how = got < 0 ? rt_errno_words(errno) : "killed, or ended without ringtree_destroy()";
             return -1;
         }
         *have += (uint32_t)got;

@@ -68,6 +68,7 @@ static void name_the_dead(struct rank_case *c)
     rt_control_failure(c->control, &c->error);
     CHECK_HAS(c->error.text, "rank 2 (host ");
     CHECK_HAS(c->error.text, "is gone");
+    CHECK_HAS(c->error.text, "killed, or ended without ringtree_destroy()");
     rt_control_close(c->control, 1000);
 }
 
@@ -230,6 +231,22 @@ TEST(a_wrong_secret_is_refused_at_once)
     rank_open(&c);
     CHECK(now_ms() - begun < 500);
     expect_all(&c, 1, RINGTREE_REFUSED, "did not accept this rank's secret");
+}
+
+TEST(a_meeting_that_waits_in_vain_says_whom_it_turned_away)
+{
+    struct rank_case model = { .nranks = 2 }, cases[2];
+
+    rank_meet(&model, 600);
+    for (uint32_t i = 0; i < 2; i++) {
+        cases[i] = model;
+        cases[i].rank = i;
+    }
+    cases[1].meeting.secret[15] ^= 1;
+    open_threads(cases, 2);
+    expect_all(&cases[0], 1, RINGTREE_TIMEOUT, "rank 1 of 2 did not come within");
+    CHECK_HAS(cases[0].error.text, "turned away, as with another secret; look at the output of that rank");
+    expect_all(&cases[1], 1, RINGTREE_REFUSED, "secret");
 }
 
 TEST(a_taken_port_is_named_with_what_to_do)

@@ -53,6 +53,47 @@ TEST(without_a_launcher_there_is_one_rank)
     CHECK_EQ(launch.nranks, 1);
 }
 
+TEST(a_root_without_rank_and_size_is_refused_unless_a_launcher_gives_them)
+{
+    refused(FIND("RINGTREE_ROOT=127.0.0.1:4000"), "set RINGTREE_RANK and RINGTREE_SIZE too");
+    refused(FIND("RINGTREE_ROOT=127.0.0.1:4000", "SLURM_PROCID=0", "SLURM_NTASKS=4"), "set RINGTREE_RANK");
+    CHECK_EQ(FIND("RINGTREE_ROOT=127.0.0.1:4000", "RANK=0", "WORLD_SIZE=1"), RINGTREE_OK);
+    CHECK_EQ(FIND("RINGTREE_ROOT=127.0.0.1:4000", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"), RINGTREE_OK);
+    CHECK_EQ(FIND("RINGTREE_ROOT=127.0.0.1:4000", "PMI_RANK=1", "PMI_SIZE=2"), RINGTREE_OK);
+    CHECK_EQ(FIND("RINGTREE_ROOT=127.0.0.1:4000", "SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_STEP_ID=0"), RINGTREE_OK);
+    CHECK_EQ(launch.rank, 1);
+}
+
+static bool log_has(const char *path, const char *words)
+{
+    char text[4096] = "";
+    FILE *file = fopen(path, "r");
+
+    if (file) {
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        fclose(file);
+        unlink(path);
+    }
+    return strstr(text, words) != NULL;
+}
+
+TEST(the_log_says_that_slurm_is_ignored_and_that_there_is_no_secret)
+{
+    char path[] = "/tmp/ringtree-launch-XXXXXX", pair[80];
+
+    close(mkstemp(path));
+    snprintf(pair, sizeof(pair), "RINGTREE_LOG_FILE=%s", path);
+    CHECK_EQ(FIND(pair, "RINGTREE_LOG=info", "SLURM_PROCID=0", "SLURM_NTASKS=4"), RINGTREE_OK);
+    CHECK(log_has(path, "info: SLURM_PROCID is set and not used: this is the batch script"));
+    CHECK_EQ(FIND(pair, "RINGTREE_LOG=info", "SLURM_PROCID=0", "RANK=0", "WORLD_SIZE=1"), RINGTREE_OK);
+    CHECK(log_has(path, "another launcher's variables come first; rank 0 of 1 (launcher: torchrun)"));
+    CHECK_EQ(FIND(pair, "RINGTREE_LOG=info", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
+                  "OMPI_COMM_WORLD_LOCAL_SIZE=2"), RINGTREE_OK);
+    CHECK(log_has(path, "rank 1 warn: no secret"));
+    CHECK_EQ(FIND(pair, "RINGTREE_LOG=info"), RINGTREE_OK);
+    CHECK(!log_has(path, "secret"));
+}
+
 TEST(an_id_with_rank_and_size_comes_first)
 {
     struct rt_meeting meeting = { .secret = { 1, 2, 3 }, .number = 42 };
