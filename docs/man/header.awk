@@ -71,9 +71,20 @@ function end_of_statement(text, name)
     }
     sub(/^[ \t\n]+/, "", text)
     if (text ~ /^typedef/ && comment == "" && text !~ /\/\*/) print_undocumented(text)
+    add_type(text, comment)
+    comment = ""
+}
+
+# Types and constants, in the header's order. Lines that follow one another stay together.
+function add_type(text, comment, next_to)
+{
+    if (type_count && next_to && comment == "" && type_section[type_count] == section) {
+        types[type_count] = types[type_count] "\n" text
+        return
+    }
     types[++type_count] = text
     type_comment[type_count] = comment
-    comment = ""
+    type_section[type_count] = section + 0
 }
 
 function print_undocumented(what)
@@ -96,8 +107,8 @@ statement == "" && /^[ \t]*\/\*/ {
     next
 }
 /^#define RINGTREE_[A-Z0-9_]+/ && !/_H$/ {
-    defines[++define_count] = $0
-    define_section[define_count] = section
+    add_type($0, "", NR == last_line + 1)
+    last_line = NR
     next
 }
 /^#/ || /^extern "C"/ || /^}$/ { next }
@@ -107,7 +118,7 @@ statement == "" && /^[ \t]*\/\*/ {
     code = $0
     gsub(/\/\*[^*]*\*\//, "", code)
     depth += gsub(/{/, "{", code) - gsub(/}/, "}", code)
-    if (depth == 0 && code ~ /;[ \t]*$/) { end_of_statement(statement); statement = "" }
+    if (depth == 0 && code ~ /;[ \t]*$/) { end_of_statement(statement); statement = ""; last_line = NR }
 }
 
 # ---- pages
@@ -182,6 +193,16 @@ function function_page(g, file, i, alias, names)
     }
 }
 
+function types_of(s, file, i)
+{
+    for (i = 1; i <= type_count; i++) {
+        if (type_section[i] != s) continue
+        print ".PP" > file
+        if (type_comment[i] != "") { paragraphs(type_comment[i], file); print ".PP" > file }
+        code_block(types[i], file)
+    }
+}
+
 function overview_page(file, s, g, i)
 {
     file = out "/ringtree.3"
@@ -199,15 +220,10 @@ function overview_page(file, s, g, i)
                 print roff(summary(group_comment[g])) > file
             }
         }
+        types_of(s, file)
     }
-    print ".SH TYPES AND CONSTANTS" > file
-    for (i = 1; i <= type_count; i++) {
-        print ".PP" > file
-        if (type_comment[i] != "") paragraphs(type_comment[i], file)
-        code_block(types[i], file)
-    }
-    print ".PP" > file
-    for (i = 1; i <= define_count; i++) code_block(defines[i], file)
+    print ".SH VERSION" > file
+    types_of(0, file)
     print ".SH SEE ALSO" > file
     print ".BR ringtree\\-run (1),\n.BR ringtree\\-info (1),\n.BR ringtree\\-plan (1)" > file
     close(file)
