@@ -1,8 +1,9 @@
 #!/bin/sh
-# program.sh PROGRAM NAME VERSION SUMMARY PAGE: a man page around what PROGRAM --help prints.
+# program.sh AWK PROGRAM NAME VERSION SUMMARY PAGE: a man page around what PROGRAM --help prints, 80 columns wide with
+# the indentation that man adds.
 set -eu
-program=$1 name=$2 version=$3 summary=$4 page=$5
-help=$("$program" --help)
+awk=$1 program=$2 name=$3 version=$4 summary=$5 page=$6
+help=$("$program" --help | "$awk" -v width=72 -f "$(dirname "$0")/wrap.awk")
 [ -n "$help" ] || { echo "$name --help printed nothing" >&2; exit 1; }
 {
     printf '.TH %s 1 "" "ringtree %s" "ringtree"\n' "$(printf %s "$name" | tr '[:lower:]' '[:upper:]')" "$version"

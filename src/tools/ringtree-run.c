@@ -41,7 +41,7 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  ringtree-run -n 4 ./train --epochs 3\n"
-    "  ringtree-run -n 2 --bind --timeout 60 --no-prefix all_reduce_perf -b 8 -e 64M -f 2\n"
+    "  ringtree-run -n 2 --bind --no-prefix all_reduce_perf -b 8 -e 64M\n"
     "Several machines: use mpirun, srun or torchrun; ringtree_init() understands them.\n";
 
 uint64_t run_now_ns(void)
