@@ -171,7 +171,8 @@ static int say_failure(struct bench *bench, struct outputs *outputs, ringtree_st
     char text[1536];
     snprintf(text, sizeof(text), "rank %u: %s: %s", bench->rank, ringtree_status_name(status),
              *bench->words ? bench->words : ringtree_last_error(bench->comm));
-    fprintf(stderr, "%s\n", text);
+    /* Whoever called ringtree_abort() has said why. */
+    if (status != RINGTREE_ABORTED || *bench->words) fprintf(stderr, "%s%s\n", isatty(2) ? "\r\033[K" : "", text);
     if (outputs->report) json_error(outputs->report, text);
     ringtree_abort(bench->comm, text); /* where only this rank failed, the others must not wait */
     if (status == RINGTREE_INVALID_SETTING) return EXIT_USAGE;

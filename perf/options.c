@@ -72,13 +72,13 @@ static const char help_text[] =
     "                         bit, but float8 avg on 9, 11, 13 ... ranks: within its rounding bound\n"
     "      --min-busbw X      fail when the mean busbw is below X GB/s\n"
     "Output\n"
-    "  -J, --output_file FILE JSON with nccl-tests' keys; an existing file is kept, a number is appended\n"
+    "  -J, --output_file F    JSON with nccl-tests' keys; an existing file is kept, a number is appended\n"
     "      --csv FILE         one line per row\n"
     "  -h, --help             this text\n"
     "      --version          the library's version\n"
     "\n"
     "Exit status: 0 all right; 1 wrong elements, or slower than --min-busbw; 2 bad command line; 3 the library\n"
-    "reported an error (each rank says it); 4 a timeout; 128 + number: a rank was killed by that signal.\n"
+    "reported an error (said by those who found it); 4 a timeout; 128 + number: a rank was killed by that signal.\n"
     "\n";
 
 void options_help(const struct options *options, FILE *out)
@@ -89,7 +89,7 @@ void options_help(const struct options *options, FILE *out)
     fputs(help_text, out);
     fprintf(out, "Examples:\n  %s -b 8 -e 64M -f 2                     all sizes, one rank per core\n"
                  "  %s -g 4 --transport tcp -b 1M -e 1M     four ranks over TCP\n"
-                 "  ringtree-run -n 4 --no-prefix %s -d all -o all -b 4K -e 4K\n",
+                 "  ringtree-run -n 4 --no-prefix %s -d all -b 4K -e 4K\n",
             name, name, name);
 }
 
@@ -125,10 +125,15 @@ static bool parse_size(const char *text, size_t *size)
     return true;
 }
 
+/* What the last number that was read may be, for the sentence about a wrong one. */
+static struct { uint32_t least, most; } number_range;
+
 static bool parse_number(const char *text, uint32_t least, uint32_t most, uint32_t *number)
 {
     char *end;
     errno = 0;
+    number_range.least = least;
+    number_range.most = most;
     long long value = strtoll(text, &end, 10);
     if (errno || end == text || *end || value < least || value > most) return false;
     *number = (uint32_t)value;
@@ -235,6 +240,20 @@ static bool take(struct options *options, int letter)
     return take_own(options, letter);
 }
 
+static int bad_value(const struct options *options, int letter, const char *option)
+{
+    const char *name = option[0] == '-' ? option : "the option";
+    char        text[64];
+    if (letter >= 256 || !strchr("gtnwmcazuTr", letter))
+        return usage(options, "\"%s\" is no value for %s", optarg, name);
+    if (name[1] != '-') { /* -g0 is one word */
+        snprintf(text, sizeof(text), "-%c", letter);
+        name = text;
+    }
+    return usage(options, "%.40s takes a number from %u to %u%s, not \"%s\"", name, number_range.least,
+                 number_range.most, letter == 'r' ? ", or all" : "", optarg);
+}
+
 static uint32_t cores(void)
 {
     cpu_set_t allowed;
@@ -293,7 +312,7 @@ int options_read(struct options *options, int argc, char **argv)
         if (letter == 'h' || letter == OWN_VERSION) return print_and_leave(options, letter);
         if (letter == ':') return usage(options, "%s takes a value", argv[at]);
         if (letter == '?') return usage(options, "%s is not an option", argv[at]);
-        if (!take(options, letter)) return usage(options, "\"%s\" is no value for %s", optarg, argv[at]);
+        if (!take(options, letter)) return bad_value(options, letter, argv[at]);
     }
     if (optind < argc) return usage(options, "%s is not an option", argv[optind]);
     return finish(options);

@@ -84,6 +84,7 @@ static int run_launched_threads(const struct options *options, ringtree_comm *pr
     ringtree_status status = rank == 0 ? ringtree_id_create(&id) : RINGTREE_OK;
     if (status) return ringtree_abort(processes, "rank 0 could not make an id"), say_failure(0, status);
     status = ringtree_broadcast(processes, &id, &id, sizeof(id), RINGTREE_UINT8, 0, NULL);
+    if (status == RINGTREE_ABORTED) return EXIT_LIBRARY; /* rank 0 says why */
     if (status) return fprintf(stderr, "rank %u: %s\n", rank, ringtree_last_error(processes)), EXIT_LIBRARY;
     return run_threads(options, &id, rank, n);
 }

@@ -135,12 +135,12 @@ static const char *colour(const char *code)
 #define RED   colour("\033[31m")
 #define PLAIN colour("\033[0m")
 
+/* A row leaves when it is whole: what other ranks say on stderr meanwhile stands between rows, not in one. */
 void table_row_begin(const struct bench *bench, const struct row *row)
 {
     const struct options *options = bench->options;
     printf("%12zu  %12zu  %8s  %6s  %6d", row_bytes(options, row, bench->nranks), row->count, type_names[row->type],
            op_names[row->op], options->collective->rooted ? (int)row->root : -1);
-    fflush(stdout);
 }
 
 void table_row_side(const struct options *options, const struct result *result)
@@ -160,7 +160,6 @@ void table_row_side(const struct options *options, const struct result *result)
         print_fitted(result->p50_us, 7);
         print_fitted(result->p99_us, 7);
     }
-    fflush(stdout);
 }
 
 void table_row_end(const struct options *options, const struct limit *limit, const struct result *sides)
@@ -196,10 +195,10 @@ void table_foot(const struct bench *bench, double busbw)
     fflush(stdout);
 }
 
-/* For those who look at a terminal while the table goes to a file. */
+/* For those who look at a terminal: rows come whole, and a file shows nothing there. */
 void table_progress(const struct options *options, const struct row *row, size_t bytes)
 {
-    if (!isatty(2) || isatty(1)) return;
+    if (!isatty(2)) return;
     if (row) fprintf(stderr, "\r\033[K%s: %zu bytes, %s %s", options->program, bytes, type_names[row->type],
                      op_names[row->op]);
     else fprintf(stderr, "\r\033[K");

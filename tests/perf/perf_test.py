@@ -168,10 +168,36 @@ def test_ranks_that_call_different_things_end_with_both_calls_named():
         assert re.search(r"^rank \d: RINGTREE_MISMATCH: .*1023", result.stderr, re.M), result.stderr
 
 
+def test_a_failure_stands_beside_the_rows_and_each_rank_says_it_once():
+    for kind in ("die", "mismatch"):
+        name = "all_reduce"
+        command = [f"{BIN}/{name}_perf", "-g", "4", *SMALL, "--inject-fault", f"{kind}:1"]
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        if "--inject-fault is not an option" in result.stdout:
+            return
+        said = [line for line in result.stdout.splitlines() if "RINGTREE_" in line]
+        assert said and all(re.match(r"rank \d: RINGTREE_", line) for line in said), result.stdout
+        assert not any("RINGTREE_ABORTED" in line for line in said), result.stdout
+
+
+def test_a_rank_that_fails_alone_says_why_and_the_others_say_nothing():
+    one_poor = "[ $RINGTREE_RANK != 1 ] || ulimit -v 300000; exec \"$0\" \"$@\""
+    command = [f"{BIN}/ringtree-run", "-n", "2", "--no-prefix", "sh", "-c", one_poor, f"{BIN}/all_reduce_perf",
+               "-b", "160M", "-e", "160M", "-n", "1", "-w", "0", "--transport", "tcp"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "RINGTREE_NO_MEMORY" not in result.stderr:
+        print("         (skipped: ulimit -v does not do that here, as with sanitizers)")
+        return
+    said = [line for line in result.stderr.splitlines() if "RINGTREE_" in line]
+    assert result.returncode == 3 and len(said) == 1 and said[0].startswith("rank 1: RINGTREE_NO_MEMORY: "), result
+
+
 def test_bad_command_lines_end_with_status_2_and_a_reason():
     for args, words in ((["--foo"], "--foo is not an option"), (["-b"], "-b takes a value"),
                         (["-b", "1X"], '"1X" is no value for -b'), (["-b", "2M", "-e", "1M"], "above -e"),
                         (["-g", "2", "-r", "2"], "no root 2"), (["-o", "xor"], '"xor" is no value'),
+                        (["-g", "0"], '-g takes a number from 1 to 4096, not "0"'),
+                        (["--iters", "x"], '--iters takes a number from 1 to 100000000, not "x"'),
                         (["-b", "0", "-f", "2"], "never leaves size 0"), (["extra"], "extra is not an option"),
                         (["-J", "/nonexistent/x.json", *SMALL], "/nonexistent/x.json"),
                         (["--csv", "/nonexistent/x.csv", *SMALL], "/nonexistent/x.csv")):
