@@ -94,16 +94,14 @@ static struct rt_call new_call(ringtree_collective collective, const void *input
     };
 }
 
-#define NO_OP UINT32_MAX
-
-/* A collective but for its buffers' shape. `root` RT_NONE: it has none. `op` NO_OP: it does not reduce. */
+/* A collective but for its buffers' shape. `root` RT_NONE: it has none. `op` NULL: it does not reduce. */
 static ringtree_status collective(ringtree_comm *comm, ringtree_collective which, const struct buffers *b, size_t count,
-                                  ringtree_type type, ringtree_op op, uint32_t root, ringtree_request **request)
+                                  ringtree_type type, const ringtree_op *op, uint32_t root, ringtree_request **request)
 {
     const char *name = ringtree_collective_name(which);
     struct rt_call call = new_call(which, b->input, b->output, count, type, root);
     ringtree_status status = check_type(comm, name, type);
-    if (status == RINGTREE_OK && op != NO_OP) status = take_op(comm, name, op, &call);
+    if (status == RINGTREE_OK && op) status = take_op(comm, name, *op, &call);
     if (status == RINGTREE_OK) status = check_buffers(comm, name, b, &call);
     return status == RINGTREE_OK ? rt_collective_start(comm, &call, request) : status;
 }
@@ -130,7 +128,7 @@ ringtree_status ringtree_all_reduce(ringtree_comm *comm, const void *input, void
     ringtree_status status = enter(comm, RINGTREE_ALL_REDUCE, request);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, 1, 1, 0, 0 };
-    return collective(comm, RINGTREE_ALL_REDUCE, &b, count, type, op, RT_NONE, request);
+    return collective(comm, RINGTREE_ALL_REDUCE, &b, count, type, &op, RT_NONE, request);
 }
 
 ringtree_status ringtree_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -140,7 +138,7 @@ ringtree_status ringtree_reduce(ringtree_comm *comm, const void *input, void *ou
     if (status == RINGTREE_OK) status = check_peer(comm, "reduce", "root", root);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, 1, comm->rank == root, 0, 0 };
-    return collective(comm, RINGTREE_REDUCE, &b, count, type, op, root, request);
+    return collective(comm, RINGTREE_REDUCE, &b, count, type, &op, root, request);
 }
 
 ringtree_status ringtree_broadcast(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -150,7 +148,7 @@ ringtree_status ringtree_broadcast(ringtree_comm *comm, const void *input, void 
     if (status == RINGTREE_OK) status = check_peer(comm, "broadcast", "root", root);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, comm->rank == root, 1, 0, 0 };
-    return collective(comm, RINGTREE_BROADCAST, &b, count, type, NO_OP, root, request);
+    return collective(comm, RINGTREE_BROADCAST, &b, count, type, NULL, root, request);
 }
 
 ringtree_status ringtree_reduce_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -159,7 +157,7 @@ ringtree_status ringtree_reduce_scatter(ringtree_comm *comm, const void *input, 
     ringtree_status status = enter(comm, RINGTREE_REDUCE_SCATTER, request);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, comm->nranks, 1, comm->rank, 0 };
-    return collective(comm, RINGTREE_REDUCE_SCATTER, &b, count, type, op, RT_NONE, request);
+    return collective(comm, RINGTREE_REDUCE_SCATTER, &b, count, type, &op, RT_NONE, request);
 }
 
 ringtree_status ringtree_all_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -168,7 +166,7 @@ ringtree_status ringtree_all_gather(ringtree_comm *comm, const void *input, void
     ringtree_status status = enter(comm, RINGTREE_ALL_GATHER, request);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, 1, comm->nranks, 0, comm->rank };
-    return collective(comm, RINGTREE_ALL_GATHER, &b, count, type, NO_OP, RT_NONE, request);
+    return collective(comm, RINGTREE_ALL_GATHER, &b, count, type, NULL, RT_NONE, request);
 }
 
 ringtree_status ringtree_all_to_all(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -177,7 +175,7 @@ ringtree_status ringtree_all_to_all(ringtree_comm *comm, const void *input, void
     ringtree_status status = enter(comm, RINGTREE_ALL_TO_ALL, request);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, comm->nranks, comm->nranks, 0, 0 };
-    return collective(comm, RINGTREE_ALL_TO_ALL, &b, count, type, NO_OP, RT_NONE, request);
+    return collective(comm, RINGTREE_ALL_TO_ALL, &b, count, type, NULL, RT_NONE, request);
 }
 
 ringtree_status ringtree_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -187,7 +185,7 @@ ringtree_status ringtree_gather(ringtree_comm *comm, const void *input, void *ou
     if (status == RINGTREE_OK) status = check_peer(comm, "gather", "root", root);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, 1, comm->rank == root ? comm->nranks : 0, 0, root };
-    return collective(comm, RINGTREE_GATHER, &b, count, type, NO_OP, root, request);
+    return collective(comm, RINGTREE_GATHER, &b, count, type, NULL, root, request);
 }
 
 ringtree_status ringtree_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
@@ -197,7 +195,7 @@ ringtree_status ringtree_scatter(ringtree_comm *comm, const void *input, void *o
     if (status == RINGTREE_OK) status = check_peer(comm, "scatter", "root", root);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, comm->rank == root ? comm->nranks : 0, 1, root, 0 };
-    return collective(comm, RINGTREE_SCATTER, &b, count, type, NO_OP, root, request);
+    return collective(comm, RINGTREE_SCATTER, &b, count, type, NULL, root, request);
 }
 
 ringtree_status ringtree_barrier(ringtree_comm *comm, ringtree_request **request)
@@ -282,6 +280,17 @@ static void extent(const ringtree_comm *comm, const struct side *side, size_t el
     }
 }
 
+/* Blocks may lie between each other. */
+static bool blocks_overlap(const ringtree_comm *comm, const struct side *in, const struct side *out, size_t element)
+{
+    for (uint32_t i = 0; i < comm->nranks; i++)
+        for (uint32_t j = 0; j < comm->nranks; j++)
+            if (overlap((const char *)in->memory + in->offsets[i] * element, in->counts[i] * element,
+                        (const char *)out->memory + out->offsets[j] * element, out->counts[j] * element))
+                return true;
+    return false;
+}
+
 static ringtree_status check_sides(ringtree_comm *comm, const struct side *in, const struct side *out, size_t element)
 {
     ringtree_status status = check_side(comm, in, element);
@@ -290,7 +299,7 @@ static ringtree_status check_sides(ringtree_comm *comm, const struct side *in, c
     uintptr_t in_begin, in_end, out_begin, out_end;
     extent(comm, in, element, &in_begin, &in_end);
     extent(comm, out, element, &out_begin, &out_end);
-    if (in_begin < out_end && out_begin < in_end)
+    if (in_begin < out_end && out_begin < in_end && blocks_overlap(comm, in, out, element))
         return bad(comm, "all_to_all_v", "input and output overlap; it cannot run in place");
     return RINGTREE_OK;
 }

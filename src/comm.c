@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Everybody is in ringtree_destroy() by then, so only messages that nobody receives can keep data from leaving. */
+#define FLUSH_MS 1000
+
 static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
 {
     if (comm->grouping) rt_group_drop(comm);
-    rt_engine_close(comm->engine, wait_ms);
+    rt_engine_close(comm->engine, wait_ms < FLUSH_MS ? wait_ms : FLUSH_MS);
     if (comm->control) rt_control_close(comm->control, wait_ms);
     if (comm->node) rt_node_close(comm->node);
     while (comm->memory) {

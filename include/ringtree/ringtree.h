@@ -14,7 +14,9 @@
  * installs no signal handler, and waits no longer than the communicator's timeout.
  *
  * One thread at a time per communicator, except ringtree_abort() and ringtree_last_error(comm == NULL).
- * Different communicators are independent. Threads of one process may each be a rank.
+ * Different communicators are independent, but a blocking call on one moves no requests of another on: with requests on
+ * several at once, wait for them in the same order on all ranks, or set RINGTREE_PROGRESS_THREAD=1. Threads of one process
+ * may each be a rank.
  *
  * Sources: definitions of the collectives follow MPI 4.0 chapters 3 and 6 and NCCL's user guide.
  */
@@ -153,7 +155,7 @@ const char *ringtree_status_name(ringtree_status status);
  * RINGTREE_PEER_LOST         a peer's process or connection is gone
  * RINGTREE_ABORTED           ringtree_abort() was called
  * After any but the first two the communicator has failed: every later call but ringtree_destroy() returns the
- * same status and sentence, on all ranks.
+ * same status and sentence; other ranks fail too, with the first failure that they learn of.
  */
 
 /* output[i] = op over ranks of input[i]; `count` elements each. In place: input == output. */

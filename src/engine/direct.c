@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TINY       56
 #define HEADER     4096
@@ -48,7 +49,7 @@ struct area {
         unsigned char   pad[32];
     } call[2];
     unsigned char    pad2[128];
-    _Atomic uint64_t done;
+    _Atomic uint64_t done, left; /* left: the last turn that this rank gave up */
 };
 
 struct rt_exchange {
@@ -109,6 +110,27 @@ bool rt_direct_serves(ringtree_collective collective)
 {
     return collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_BARRIER || collective == RINGTREE_ALL_GATHER ||
            collective == RINGTREE_REDUCE_SCATTER || collective == RINGTREE_ALL_TO_ALL;
+}
+
+#define LEAVE_NS UINT64_C(2000000000)
+
+static bool is_inside(const struct area *area, uint64_t turn)
+{
+    return atomic_load(&area->line[turn & 1].tag) >> TAG_BITS == turn && atomic_load(&area->done) < turn &&
+           atomic_load(&area->left) < turn;
+}
+
+void rt_direct_leave(struct rt_exchange *x, const struct rt_direct *direct)
+{
+    if (direct->turn == 0) return;
+    struct area *mine = x->area[x->self];
+    const uint64_t turn = direct->turn + direct->block, end = rt_now_ns(&rt_system_clock) + LEAVE_NS;
+    const struct timespec moment = { .tv_nsec = 100000 };
+    atomic_store(&mine->line[turn & 1].tag, 0); /* who has not seen it will not come */
+    atomic_store(&mine->left, turn);
+    for (uint32_t i = 0; i < x->n; i++)
+        while (i != x->self && is_inside(x->area[i], turn) && rt_now_ns(&rt_system_clock) < end)
+            nanosleep(&moment, NULL);
 }
 
 uint32_t rt_direct_awaits(const struct rt_exchange *x, const struct rt_direct *direct)
@@ -224,8 +246,9 @@ static void whereabouts_write(struct rt_exchange *x, const struct rt_call *call,
     memcpy(line_begin(x, call, turn)->payload, &at, sizeof at);
 }
 
-/* The same answer on all ranks, since all read the same lines. Fills inputs and outputs. */
-static bool all_reachable(struct rt_exchange *x, const struct rt_call *call, uint64_t turn)
+/* OK, or UNSUPPORTED: the same answer on all ranks, since all read the same lines. NO_MEMORY: they are to be reached, but
+ * this rank cannot map them, which ends the communicator. Fills inputs and outputs. */
+static ringtree_status all_reachable(struct rt_exchange *x, const struct rt_call *call, uint64_t turn)
 {
     const size_t in = call->count * call->element * (has_input_blocks(call) ? x->n : 1);
     const size_t out = call->count * call->element * (has_output_blocks(call) ? x->n : 1);
@@ -236,15 +259,15 @@ static bool all_reachable(struct rt_exchange *x, const struct rt_call *call, uin
         heap &= at.in_heap != 0;
         direct &= at.direct_allowed != 0;
     }
-    if (!direct || !(heap || x->one_process)) return false;
+    if (!direct || !(heap || x->one_process)) return RINGTREE_UNSUPPORTED;
     for (uint32_t i = 0; i < x->n; i++) {
         memcpy(&at, x->area[i]->line[turn & 1].payload, sizeof at);
         const bool by_address = x->one_process || i == x->self;
         x->inputs[i] = by_address ? (unsigned char *)(uintptr_t)at.input : rt_node_map(x->node, at.input_offset, in);
         x->outputs[i] = by_address ? (unsigned char *)(uintptr_t)at.output : rt_node_map(x->node, at.output_offset, out);
-        if (!x->inputs[i] || !x->outputs[i]) return false;
+        if (!x->inputs[i] || !x->outputs[i]) return RINGTREE_NO_MEMORY;
     }
-    return true;
+    return RINGTREE_OK;
 }
 
 /* ---- 1. everything in the line, or in one cell: each rank computes the whole result from everybody's input */
@@ -438,7 +461,9 @@ static ringtree_status all_reduce(struct rt_exchange *x, struct rt_direct *direc
         if (status != RINGTREE_OK) return status;
         const struct block first = block_of(x, call, 0);
         direct->blocks = call->count / first.end + (call->count % first.end != 0);
-        direct->shared = all_reachable(x, call, direct->turn);
+        status = all_reachable(x, call, direct->turn);
+        if (status == RINGTREE_NO_MEMORY) return status;
+        direct->shared = status == RINGTREE_OK;
         direct->phase = 2;
     }
     return direct->shared ? reach_all(x, direct, call, moved) : two_shot(x, direct, call, moved);
@@ -495,7 +520,9 @@ static ringtree_status blocks(struct rt_exchange *x, struct rt_direct *direct, c
         }
         ringtree_status status = lines_wait(x, direct, call, turn);
         if (status != RINGTREE_OK) return status;
-        if (direct->block == 0 && all_reachable(x, call, turn)) {
+        if (direct->block == 0) status = all_reachable(x, call, turn);
+        if (status == RINGTREE_NO_MEMORY) return status;
+        if (direct->block == 0 && status == RINGTREE_OK) {
             direct->shared = true;
             direct->phase = 2;
             return reach_all(x, direct, call, moved);

@@ -31,9 +31,13 @@ void rt_exchange_close(struct rt_exchange *exchange);
 /* Is there a direct path for this collective? */
 bool rt_direct_serves(ringtree_collective collective);
 
-/* OK: finished. IN_PROGRESS: call again. RINGTREE_MISMATCH: *peer called *theirs. */
+/* OK: finished. IN_PROGRESS: call again. RINGTREE_MISMATCH: *peer called *theirs. RINGTREE_NO_MEMORY: a peer's memory
+ * cannot be mapped here. */
 ringtree_status rt_direct_advance(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call,
                                   bool *moved, uint32_t *peer, struct rt_frame *theirs);
+
+/* The operation failed: take back what was published, and wait a moment for peers that may be inside this rank's memory. */
+void rt_direct_leave(struct rt_exchange *exchange, const struct rt_direct *direct);
 
 /* The local rank that is waited for now. */
 uint32_t rt_direct_awaits(const struct rt_exchange *exchange, const struct rt_direct *direct);

@@ -1,10 +1,10 @@
 /* The engine's life: which transport reaches whom, one round of progress, the end. */
 #include "engine.h"
 #include "base/log.h"
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_tcp };
 #define TRANSPORTS (sizeof transports / sizeof *transports)
@@ -100,7 +100,11 @@ static ringtree_status agree(struct rt_engine *engine, const struct rt_error *lo
 {
     const struct rt_fabric *fabric = &engine->fabric;
     struct agreement mine = { .slot_bytes = least_slot(engine), .status = local->status };
-    for (size_t i = 0; i < AGREED; i++) mine.setting[i] = text_hash(fabric->settings->text[agreed_settings[i]]);
+    for (size_t i = 0; i < AGREED; i++) {
+        const enum rt_setting setting = agreed_settings[i];
+        mine.setting[i] = rt_setting_table[setting].kind == RT_KIND_TEXT ? text_hash(fabric->settings->text[setting])
+                                                                         : fabric->settings->number[setting];
+    }
     memcpy(mine.text, local->text, sizeof mine.text - 1);
     struct agreement *all = calloc(fabric->nranks, sizeof *all);
     if (!all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory", fabric->rank);
@@ -205,11 +209,12 @@ static void transfer_free(struct rt_transfer *transfer)
 
 static void flush(struct rt_engine *engine, uint32_t wait_ms)
 {
+    const struct timespec moment = { .tv_nsec = 100000 };
     const uint64_t end = rt_now_ns(engine->fabric.clock) + (uint64_t)wait_ms * 1000000;
     for (struct rt_wire *wire = engine->all_wires; wire; wire = wire->next)
         while (wire->link->sender && !wire->link->transport->flushed(wire->link) &&
                rt_now_ns(engine->fabric.clock) < end && !rt_control_failed(engine->fabric.control))
-            sched_yield();
+            nanosleep(&moment, NULL);
 }
 
 static void wires_close(struct rt_engine *engine)
@@ -242,10 +247,7 @@ void rt_engine_close(struct rt_engine *engine, uint32_t wait_ms)
         transfer_free(engine->receiving[r].first);
     }
     if (engine->exchange) rt_exchange_close(engine->exchange);
-    for (uint32_t lane = 0; lane < RT_MAX_LANES; lane++) {
-        free(engine->scratch[lane]);
-        free(engine->bounce[lane]);
-    }
+    for (uint32_t lane = 0; lane < RT_MAX_LANES; lane++) free(engine->bounce[lane]);
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->work);
     free(engine->reach);

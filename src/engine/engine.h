@@ -34,6 +34,7 @@ struct rt_program {
     uint32_t                   root, lanes, chunks, max_span;
     uint32_t                   nsteps[RT_MAX_LANES], scratch[RT_MAX_LANES];
     struct rt_step            *steps[RT_MAX_LANES];
+    unsigned char             *memory[RT_MAX_LANES]; /* scratch: its own, since operations of other programs may be queued */
     struct rt_wire           **senders; /* each wire that the steps send on, once */
     uint32_t                   nsenders;
 };
@@ -122,11 +123,9 @@ struct rt_engine {
     uint32_t                    direct_logged;       /* a bit per collective */
     struct rt_exchange         *exchange; /* the direct shared-memory paths; NULL: not all ranks share memory */
     size_t                      slot_bytes; /* the least of all ranks' links */
-    unsigned char              *scratch[RT_MAX_LANES];
-    size_t                      scratch_bytes[RT_MAX_LANES];
     unsigned char              *bounce[RT_MAX_LANES]; /* a slice of scaled input */
     uint32_t                    timeout_ms;
-    uint64_t                    last_progress_ns;
+    uint64_t                    waited_ns, looked_ns; /* without progress; when it was last looked at, 0: not yet */
     uint32_t                    spin_polls;
     bool                        progress_thread_runs, progress_thread_stop;
     pthread_t                   progress_thread;
@@ -167,6 +166,8 @@ void rt_engine_transfer_start(struct rt_engine *engine, struct rt_transfer *tran
 bool rt_engine_progress(struct rt_engine *engine);
 /* Until request->pending is 0 or the engine failed. The only function that waits. */
 ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *request);
+/* Moves requests on until over(), for a caller that waits for something else than a request. */
+void rt_engine_wait_others(struct rt_engine *engine, bool (*over)(void *context), void *context);
 /* One look: RINGTREE_IN_PROGRESS while it is not finished. */
 ringtree_status rt_engine_test(struct rt_engine *engine, ringtree_request *request);
 /* Failed here or elsewhere: every part of every request ends with that status. */

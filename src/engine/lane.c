@@ -51,14 +51,13 @@ static size_t part_elements(const struct span *span, uint32_t i)
     return slice_elements(op, span_chunk(op, step, first, i), span->slice, has_blocks(op));
 }
 
-static unsigned char *part_memory(struct rt_engine *engine, const struct span *span, uint32_t lane, uint8_t buffer,
-                                  uint32_t first, uint32_t i)
+static unsigned char *part_memory(const struct span *span, uint32_t lane, uint8_t buffer, uint32_t first, uint32_t i)
 {
     const struct rt_operation *op = span->operation;
     const size_t element = op->call.element;
     if (buffer == RT_SCRATCH) {
         const uint32_t chunk = (uint32_t)((first + (uint64_t)i * span->step->stride) % op->program->scratch[lane]);
-        return engine->scratch[lane] + (size_t)chunk * op->slice_elements * element;
+        return op->program->memory[lane] + (size_t)chunk * op->slice_elements * element;
     }
     const uint32_t chunk = span->step->span == 1 ? first : span_chunk(op, span->step, first, i);
     const size_t at = (chunk * op->chunk_elements + span->slice * op->slice_elements) * element;
@@ -122,14 +121,14 @@ static void part_compute(struct rt_engine *engine, const struct span *span, uint
     const unsigned char *got2 = state->data2 ? (const unsigned char *)state->data2 + offset : NULL;
     unsigned char *target = slot ? slot + offset : NULL;
     if (bytes == 0) return;
-    if (rt_step_keeps(step)) target = part_memory(engine, span, lane, step->target, step->target_chunk, i);
+    if (rt_step_keeps(step)) target = part_memory(span, lane, step->target, step->target_chunk, i);
     if (rt_step_receives(step) && !rt_step_reduces(step))
         part_copy(engine, op, RT_OUTPUT, target, got, elements);
     else if (!rt_step_reduces(step))
         part_copy(engine, op, step->source, target,
-                  part_memory(engine, span, lane, step->source, step->source_chunk, i), elements);
+                  part_memory(span, lane, step->source, step->source_chunk, i), elements);
     else
-        part_reduce(engine, span, lane, target, part_memory(engine, span, lane, step->source, step->source_chunk, i),
+        part_reduce(engine, span, lane, target, part_memory(span, lane, step->source, step->source_chunk, i),
                     step->verb == RT_REDUCE ? target : got, got2, elements);
     if ((step->flags & RT_FINAL) && op->call.divided_last)
         rt_divide(target, target, elements, op->call.type, engine->fabric.nranks);
@@ -143,7 +142,7 @@ static ringtree_status receive(struct rt_engine *engine, const struct span *span
     struct rt_link *link = rt_wire(engine, false, lane, from)->link;
     const struct rt_step *step = span->step;
     const bool at_once = step->span == 1 && !rt_step_reduces(step);
-    void *into = at_once ? part_memory(engine, span, lane, step->target, step->target_chunk, 0) : NULL;
+    void *into = at_once ? part_memory(span, lane, step->target, step->target_chunk, 0) : NULL;
     struct rt_frame expect = span->operation->call.frame, frame;
     expect.lane = (uint8_t)lane;
     expect.bytes = (uint32_t)span->bytes;
@@ -214,8 +213,8 @@ static ringtree_status step_send(struct rt_engine *engine, const struct span *sp
     state->computed = true;
     const void *value = packed ? NULL
                                : step->verb == RT_SEND
-                                     ? part_memory(engine, span, lane, step->source, step->source_chunk, 0)
-                                     : part_memory(engine, span, lane, step->target, step->target_chunk, 0);
+                                     ? part_memory(span, lane, step->source, step->source_chunk, 0)
+                                     : part_memory(span, lane, step->target, step->target_chunk, 0);
     if (!state->posted) {
         ringtree_status status = post(engine, span, lane, step->to, packed ? slot : value, error);
         if (status != RINGTREE_OK) return status;

@@ -133,7 +133,11 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
     struct rt_frame theirs;
     ringtree_status status =
         rt_direct_advance(engine->exchange, &operation->direct, &operation->call, moved, &peer, &theirs);
-    return status == RINGTREE_MISMATCH ? rt_mismatch(engine, &operation->call.frame, peer, &theirs, error) : status;
+    if (status == RINGTREE_MISMATCH) return rt_mismatch(engine, &operation->call.frame, peer, &theirs, error);
+    if (status == RINGTREE_NO_MEMORY)
+        return rt_fail(error, status, "rank %u cannot map the memory that its peers got from ringtree_mem_alloc(): address "
+                       "space or mappings are used up; raise ulimit -v, or use less of it", engine->fabric.rank);
+    return status;
 }
 
 static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, struct rt_error *error)
@@ -184,8 +188,10 @@ bool rt_engine_failed(struct rt_engine *engine)
 {
     if (engine->failed) return true;
     if (!rt_control_failed(engine->fabric.control)) return false;
-    engine->failed = true;
     rt_control_failure(engine->fabric.control, &engine->error);
+    engine->failed = true;
+    if (engine->first && engine->first->method == RT_BY_DIRECT)
+        rt_direct_leave(engine->exchange, &engine->first->direct);
     return true;
 }
 

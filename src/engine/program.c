@@ -11,7 +11,10 @@ static struct rt_shape program_shape(const struct rt_engine *engine, uint32_t ro
 
 void rt_program_free(struct rt_program *program)
 {
-    for (uint32_t lane = 0; lane < RT_MAX_LANES; lane++) free(program->steps[lane]);
+    for (uint32_t lane = 0; lane < RT_MAX_LANES; lane++) {
+        free(program->steps[lane]);
+        free(program->memory[lane]);
+    }
     free(program->senders);
     free(program);
 }
@@ -60,16 +63,13 @@ static ringtree_status lane_connect(struct rt_engine *engine, struct rt_program 
 }
 
 /* Scratch holds one slice of each scratch chunk; a slice times max_span fits a slot. */
-static bool lane_scratch(struct rt_engine *engine, const struct rt_program *program, uint32_t lane)
+static bool lane_scratch(struct rt_engine *engine, struct rt_program *program, uint32_t lane)
 {
     const size_t bytes = (size_t)program->scratch[lane] * engine->slot_bytes / program->max_span + 64;
     if (!engine->bounce[lane]) engine->bounce[lane] = aligned_alloc(64, (engine->slot_bytes + 63) / 64 * 64);
     if (!engine->bounce[lane]) return false;
-    if (bytes <= engine->scratch_bytes[lane]) return true;
-    free(engine->scratch[lane]);
-    engine->scratch[lane] = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    engine->scratch_bytes[lane] = engine->scratch[lane] ? bytes : 0;
-    return engine->scratch[lane] != NULL;
+    program->memory[lane] = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    return program->memory[lane] != NULL;
 }
 
 static ringtree_status program_make(struct rt_engine *engine, struct rt_program *program, struct rt_error *error)

@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define POLLS_ALONE   4000 /* about 0.3 ms of polls of shared memory */
 #define POLLS_CROWDED 20   /* more only delays the peer (2-core machine, 4 and 8 ranks) */
 #define YIELDS        100
 #define SLEEP_MS      2 /* a doorbell can be missed once in a long while; see shm/node.h */
+#define CLOCK_POLLS   4096
+#define MOST_GAP_NS   UINT64_C(100000000)
 #define MAX_FDS       64
 
 uint32_t rt_wait_polls(const struct rt_engine *engine)
@@ -26,6 +29,11 @@ uint32_t rt_wait_polls(const struct rt_engine *engine)
     for (uint32_t r = 0; r < fabric->nranks; r++)
         ranks += strcmp(places[r].host, places[fabric->rank].host) == 0;
     return ranks > places[fabric->rank].cores ? POLLS_CROWDED : POLLS_ALONE;
+}
+
+static void wait_anew(struct rt_engine *engine)
+{
+    engine->waited_ns = engine->looked_ns = 0;
 }
 
 static void sleep_once(struct rt_engine *engine)
@@ -44,7 +52,7 @@ static void sleep_once(struct rt_engine *engine)
         poll(fds, count, SLEEP_MS);
         rt_engine_lock(engine);
     } else {
-        engine->last_progress_ns = rt_now_ns(fabric->clock);
+        wait_anew(engine);
     }
     if (fabric->node) rt_node_sleep_end(fabric->node);
     rt_control_wake_clear(fabric->control);
@@ -90,12 +98,15 @@ static ringtree_status timed_out(struct rt_engine *engine)
     return rt_engine_fail(engine, &error);
 }
 
-/* The clock is read only once a wait grows long; 0 means that it has not been read. */
+/* Only time spent looking counts: a caller that computes between two looks, or a process that was stopped, has not waited
+ * for anybody. */
 static bool waited_too_long(struct rt_engine *engine)
 {
     const uint64_t now = rt_now_ns(engine->fabric.clock);
-    if (engine->last_progress_ns == 0) engine->last_progress_ns = now;
-    if (now - engine->last_progress_ns <= (uint64_t)engine->timeout_ms * 1000000) return false;
+    const uint64_t gap = engine->looked_ns ? now - engine->looked_ns : 0;
+    engine->waited_ns += gap < MOST_GAP_NS ? gap : MOST_GAP_NS;
+    engine->looked_ns = now;
+    if (engine->waited_ns <= (uint64_t)engine->timeout_ms * 1000000) return false;
     timed_out(engine);
     return true;
 }
@@ -107,24 +118,23 @@ static ringtree_status outcome(const struct rt_engine *engine, const ringtree_re
 
 ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *request)
 {
-    uint32_t idle = 0;
+    uint64_t idle = 0;
     rt_engine_lock(engine);
+    wait_anew(engine);
     while (request->pending) {
         if (rt_engine_progress(engine)) {
             idle = 0;
-            engine->last_progress_ns = 0;
+            wait_anew(engine);
             continue;
         }
         if (rt_engine_failed(engine)) break;
-        if (++idle < engine->spin_polls && !engine->progress_thread_runs) {
-            rt_pause();
-            continue;
-        }
-        if (waited_too_long(engine)) break;
-        if (idle < engine->spin_polls + YIELDS) yield_once(engine);
+        const bool spins = ++idle < engine->spin_polls && !engine->progress_thread_runs;
+        if ((!spins || idle % CLOCK_POLLS == 0) && waited_too_long(engine)) break;
+        if (spins) rt_pause();
+        else if (idle < (uint64_t)engine->spin_polls + YIELDS) yield_once(engine);
         else sleep_once(engine);
     }
-    engine->last_progress_ns = 0;
+    wait_anew(engine);
     ringtree_status status = outcome(engine, request);
     rt_engine_unlock(engine);
     return status;
@@ -134,13 +144,24 @@ ringtree_status rt_engine_test(struct rt_engine *engine, ringtree_request *reque
 {
     ringtree_status status = RINGTREE_IN_PROGRESS;
     rt_engine_lock(engine);
-    if (request->pending && rt_engine_progress(engine)) engine->last_progress_ns = 0;
+    if (request->pending && rt_engine_progress(engine)) wait_anew(engine);
     if (!request->pending || rt_engine_failed(engine) || waited_too_long(engine)) {
-        engine->last_progress_ns = 0;
+        wait_anew(engine);
         status = outcome(engine, request);
     }
     rt_engine_unlock(engine);
     return status;
+}
+
+void rt_engine_wait_others(struct rt_engine *engine, bool (*over)(void *context), void *context)
+{
+    const struct timespec moment = { .tv_nsec = 200000 };
+    while (!over(context)) {
+        rt_engine_lock(engine);
+        const bool moved = rt_engine_progress(engine);
+        rt_engine_unlock(engine);
+        if (!moved) nanosleep(&moment, NULL);
+    }
 }
 
 /* ---- the optional progress thread */
