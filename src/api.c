@@ -25,8 +25,8 @@ static ringtree_status check_type(ringtree_comm *comm, const char *name, ringtre
 static ringtree_status check_peer(ringtree_comm *comm, const char *name, const char *role, uint32_t peer)
 {
     if (peer < comm->nranks) return RINGTREE_OK;
-    return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_%s on rank %u: %s %u is not below the %u ranks", name,
-                   comm->rank, role, peer, comm->nranks);
+    return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_%s on rank %u: %s %u is not below the %u ranks",
+                   name, comm->rank, role, peer, comm->nranks);
 }
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
@@ -36,7 +36,8 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 }
 
 /* In place means exactly the one alias that the call allows; any other overlap is an error. */
-static ringtree_status check_buffers(ringtree_comm *comm, const char *name, const struct buffers *b, struct rt_call *call)
+static ringtree_status check_buffers(ringtree_comm *comm, const char *name, const struct buffers *b,
+                                     struct rt_call *call)
 {
     const size_t most = b->input_blocks > b->output_blocks ? b->input_blocks : b->output_blocks;
     if (most && call->count > SIZE_MAX / 2 / call->element / most)
@@ -62,8 +63,8 @@ static ringtree_status take_premul(ringtree_comm *comm, const char *name, ringtr
 {
     const uint32_t index = op - RT_PREMUL_OP;
     if (op < RT_PREMUL_OP || index >= RT_MOST_OPS || !comm->premul[index].used)
-        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_%s on rank %u: %u is no live ringtree_op", name,
-                       comm->rank, op);
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_%s on rank %u: %u is no live ringtree_op",
+                       name, comm->rank, op);
     if (comm->premul[index].type != call->type)
         return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
                        "ringtree_%s on rank %u: this premul_sum operation was made for %s, not %s", name, comm->rank,
@@ -118,7 +119,8 @@ static ringtree_status enter(ringtree_comm *comm, ringtree_collective which, rin
     ringtree_status status = rt_comm_check(comm, names[which]);
     if (status != RINGTREE_OK) return status;
     if (comm->grouping && request)
-        return bad(comm, ringtree_collective_name(which), "request must be NULL inside a group; ringtree_group_end gives one");
+        return bad(comm, ringtree_collective_name(which),
+                   "request must be NULL inside a group; ringtree_group_end gives one");
     return RINGTREE_OK;
 }
 
@@ -203,7 +205,8 @@ ringtree_status ringtree_barrier(ringtree_comm *comm, ringtree_request **request
     ringtree_status status = enter(comm, RINGTREE_BARRIER, request);
     if (status != RINGTREE_OK) return status;
     /* where it goes as an all_reduce it carries one byte that nobody reads */
-    struct rt_call call = new_call(RINGTREE_BARRIER, comm->barrier_byte, comm->barrier_byte + 1, 1, RINGTREE_UINT8, RT_NONE);
+    struct rt_call call =
+        new_call(RINGTREE_BARRIER, comm->barrier_byte, comm->barrier_byte + 1, 1, RINGTREE_UINT8, RT_NONE);
     call.frame.count = 0;
     return rt_collective_start(comm, &call, request);
 }
@@ -218,7 +221,8 @@ static ringtree_status message(ringtree_comm *comm, const char *name, const void
     if (status == RINGTREE_OK) status = check_type(comm, name, type);
     if (status != RINGTREE_OK) return status;
     const size_t element = ringtree_type_size(type);
-    if (count > SIZE_MAX / 2 / element) return bad(comm, name, "count times the size of the type is more than memory can hold");
+    if (count > SIZE_MAX / 2 / element)
+        return bad(comm, name, "count times the size of the type is more than memory can hold");
     if (count && !memory) return bad(comm, name, "the buffer is NULL and count is not 0");
     if (peer == comm->rank && !request && !comm->grouping)
         return bad(comm, name, "a rank exchanges messages with itself only by requests or in a group");
@@ -252,13 +256,17 @@ struct side {
 static ringtree_status check_side(ringtree_comm *comm, const struct side *side, size_t element)
 {
     if (!side->counts || !side->offsets)
-        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_all_to_all_v on rank %u: %s counts or offsets "
-                       "are NULL", comm->rank, side->name);
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
+                       "ringtree_all_to_all_v on rank %u: %s counts or offsets "
+                       "are NULL",
+                       comm->rank, side->name);
     for (uint32_t peer = 0; peer < comm->nranks; peer++) {
         const size_t most = SIZE_MAX / 4 / element;
         if (side->counts[peer] > most || side->offsets[peer] > most)
-            return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_all_to_all_v on rank %u: %s count or offset "
-                           "of rank %u is more than memory can hold", comm->rank, side->name, peer);
+            return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
+                           "ringtree_all_to_all_v on rank %u: %s count or offset "
+                           "of rank %u is more than memory can hold",
+                           comm->rank, side->name, peer);
         if (side->counts[peer] && !side->memory)
             return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_all_to_all_v on rank %u: %s is NULL and "
                            "count of rank %u is not 0", comm->rank, side->name, peer);

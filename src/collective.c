@@ -51,7 +51,8 @@ static void log_direct(ringtree_comm *comm, uint8_t collective)
 {
     if (comm->engine->direct_logged >> collective & 1) return;
     comm->engine->direct_logged |= UINT32_C(1) << collective;
-    rt_log(RT_LOG_INFO, "%s through shared memory that all ranks reach", ringtree_collective_name((ringtree_collective)collective));
+    rt_log(RT_LOG_INFO, "%s through shared memory that all ranks reach",
+           ringtree_collective_name((ringtree_collective)collective));
 }
 
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
@@ -147,7 +148,8 @@ ringtree_status ringtree_group_begin(ringtree_comm *comm)
     ringtree_status status = rt_comm_check(comm, "ringtree_group_begin");
     if (status != RINGTREE_OK) return status;
     if (comm->grouping)
-        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_group_begin: a group is open; groups do not nest");
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
+                       "ringtree_group_begin: a group is open; groups do not nest");
     comm->grouping = true;
     comm->group_parts = 0;
     comm->group_first = comm->group_last = NULL;

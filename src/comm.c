@@ -72,8 +72,9 @@ static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *
     return status;
 }
 
-ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *settings, const struct rt_meeting *meeting,
-                             uint32_t rank, uint32_t nranks, const ringtree_options *options, struct rt_error *error)
+ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *settings,
+                             const struct rt_meeting *meeting, uint32_t rank, uint32_t nranks,
+                             const ringtree_options *options, struct rt_error *error)
 {
     ringtree_comm *comm = calloc(1, sizeof *comm);
     if (comm) comm->node_of = calloc(nranks, sizeof *comm->node_of);
@@ -92,8 +93,9 @@ ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *s
         return status;
     }
     comm->live = RT_COMM_LIVE;
-    rt_log(RT_LOG_INFO, "communicator of %u ranks on %u node(s) is ready; this is rank %u; ranks that share its memory: %u",
-           nranks, comm->engine->layout.nnodes, rank, ringtree_local_size(comm));
+    rt_log(RT_LOG_INFO,
+           "communicator of %u ranks on %u node(s) is ready; this is rank %u; ranks that share its memory: %u", nranks,
+           comm->engine->layout.nnodes, rank, ringtree_local_size(comm));
     *result = comm;
     return RINGTREE_OK;
 }
@@ -120,8 +122,8 @@ static ringtree_status check_options(const ringtree_options *options, struct rt_
 {
     if (!options || options->size == sizeof *options) return RINGTREE_OK;
     return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
-                   "ringtree_init_id: options->size is %zu, not %zu; begin with RINGTREE_OPTIONS_DEFAULT", options->size,
-                   sizeof *options);
+                   "ringtree_init_id: options->size is %zu, not %zu; begin with RINGTREE_OPTIONS_DEFAULT",
+                   options->size, sizeof *options);
 }
 
 ringtree_status ringtree_init_id(ringtree_comm **comm, const ringtree_id *id, uint32_t size, uint32_t rank,
@@ -133,7 +135,8 @@ ringtree_status ringtree_init_id(ringtree_comm **comm, const ringtree_id *id, ui
     *comm = NULL;
     if (size == 0 || size > RT_MOST_RANKS || rank >= size)
         return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
-                       "ringtree_init_id: rank %u of %u: size must be 1 to %u and rank below it", rank, size, RT_MOST_RANKS);
+                       "ringtree_init_id: rank %u of %u: size must be 1 to %u and rank below it", rank, size,
+                       RT_MOST_RANKS);
     ringtree_status status = check_options(options, error);
     if (status != RINGTREE_OK) return status;
     struct rt_settings *settings = malloc(sizeof *settings);
@@ -172,7 +175,8 @@ static ringtree_status compare(const ringtree_comm *comm, const struct farewell 
         if (all[r].history == all[0].history) continue;
         char first[200], other[200];
         return rt_fail(error, RINGTREE_MISMATCH,
-                       "the ranks called different things before ringtree_destroy(): the last call of rank 0 was %s, that of "
+                       "the ranks called different things before ringtree_destroy(): the last call of rank 0 was %s, "
+                       "that of "
                        "rank %u was %s; every rank must make the same calls in the same order",
                        rt_call_text(&all[0].last_call, first, sizeof first), r,
                        rt_call_text(&all[r].last_call, other, sizeof other));

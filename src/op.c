@@ -19,8 +19,8 @@ ringtree_status ringtree_op_premul_sum(ringtree_comm *comm, const void *scalar, 
         return RINGTREE_OK;
     }
     return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
-                   "ringtree_op_premul_sum on rank %u: %u operations are live; free some with ringtree_op_free", comm->rank,
-                   RT_MOST_OPS);
+                   "ringtree_op_premul_sum on rank %u: %u operations are live; free some with ringtree_op_free",
+                   comm->rank, RT_MOST_OPS);
 }
 
 ringtree_status ringtree_op_free(ringtree_comm *comm, ringtree_op op)

@@ -75,7 +75,8 @@ static struct estimate other_estimate(ringtree_collective collective, const char
 static double hierarchical_seconds(ringtree_collective collective, const struct place *p)
 {
     const double local = p->local, twice = collective == RINGTREE_ALL_REDUCE ? 2 : 1;
-    const double bytes = collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_BROADCAST ? p->bytes : p->n * p->bytes;
+    const double bytes =
+        collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_BROADCAST ? p->bytes : p->n * p->bytes;
     const double inside = twice * (local * shm_cost.latency + bytes / shm_cost.bandwidth);
     return inside + twice * (log2_up(p->nodes) + 1) * p->link.latency + twice * bytes / local / p->link.bandwidth;
 }
@@ -174,8 +175,8 @@ static ringtree_status refuse(ringtree_collective collective, const char *name, 
         const int n = snprintf(possible + used, sizeof possible - used, "%s%s", used ? ", " : "", options[i].name);
         if (n > 0 && (size_t)n < sizeof possible - used) used += (size_t)n;
     }
-    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_ALGORITHM asks for \"%s\" for %s: %s. Possible here: %s", name,
-                   ringtree_collective_name(collective), why, possible);
+    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_ALGORITHM asks for \"%s\" for %s: %s. Possible here: %s",
+                   name, ringtree_collective_name(collective), why, possible);
 }
 
 /* Trees and chains pass slices on, so that many must be under way; the others send whole slots. */
@@ -288,9 +289,9 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     struct text out = { text, capacity };
     const struct place place = place_of(comm, bytes);
     char transports[64];
-    say(&out, "%s of %zu %s (%zu bytes) among %u ranks on %u node%s, transport %s\n", ringtree_collective_name(collective),
-        count, ringtree_type_name(type), bytes, comm->nranks, place.nodes, place.nodes == 1 ? "" : "s",
-        transports_text(comm, transports, sizeof transports));
+    say(&out, "%s of %zu %s (%zu bytes) among %u ranks on %u node%s, transport %s\n",
+        ringtree_collective_name(collective), count, ringtree_type_name(type), bytes, comm->nranks, place.nodes,
+        place.nodes == 1 ? "" : "s", transports_text(comm, transports, sizeof transports));
     if (collective == RINGTREE_SEND_RECV || collective == RINGTREE_ALL_TO_ALL_V) {
         say(&out, "* point to point, slices of %zu bytes\n", comm->engine->slot_bytes);
         return RINGTREE_OK;
@@ -300,6 +301,9 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     if (status != RINGTREE_OK) return status;
     say_options(&out, comm, collective, bytes, &plan);
     if (plan.slice_bytes) say(&out, "slices of up to %zu bytes\n", plan.slice_bytes);
-    say(&out, "* chosen%s\n", comm->settings.text[RT_ALGORITHM][0] ? " (RINGTREE_ALGORITHM is set)" : plan.method == RT_BY_DIRECT ? ": all ranks share memory" : ": the least predicted");
+    say(&out, "* chosen%s\n",
+        comm->settings.text[RT_ALGORITHM][0] ? " (RINGTREE_ALGORITHM is set)"
+        : plan.method == RT_BY_DIRECT        ? ": all ranks share memory"
+                                             : ": the least predicted");
     return RINGTREE_OK;
 }

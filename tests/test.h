@@ -30,11 +30,13 @@ static atomic_int test_failures, test_skipped;
     }                                                                                                                  \
     static void test_name(void)
 
-#define TEST_SAY(...) (fprintf(stderr, "%s:%d: ", __FILE__, __LINE__), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
-#define CHECK(condition) ((condition) ? (void)0 : (atomic_fetch_add(&test_failures, 1), (void)TEST_SAY("failed: %s", #condition)))
+#define TEST_SAY(...)                                                                                                  \
+    (fprintf(stderr, "%s:%d: ", __FILE__, __LINE__), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+#define TEST_FAIL(...) (atomic_fetch_add(&test_failures, 1), (void)TEST_SAY(__VA_ARGS__))
+#define CHECK(condition) ((condition) ? (void)0 : TEST_FAIL("failed: %s", #condition))
 /* With words: CHECK_THAT(x == 1, "%u ranks", n) */
 #define CHECK_THAT(condition, ...)                                                                                     \
-    ((condition) ? (void)0 : (atomic_fetch_add(&test_failures, 1), (void)TEST_SAY("failed: %s", #condition), (void)TEST_SAY(__VA_ARGS__)))
+    ((condition) ? (void)0 : (TEST_FAIL("failed: %s", #condition), (void)TEST_SAY(__VA_ARGS__)))
 #define CHECK_EQ(a, b)                                                                                                 \
     do {                                                                                                               \
         long long check_a = (long long)(a), check_b = (long long)(b);                                                  \

@@ -21,7 +21,7 @@ int rt_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(to, &attributes, run, argument);
-    if (failed == EINVAL) { /* the program's thread-local variables alone need more: the default stack has room for them */
+    if (failed == EINVAL) { /* the program's thread-local variables alone need more; a default stack has the room */
         pthread_attr_setstacksize(&attributes, DEFAULT_STACK_BYTES);
         failed = pthread_create(to, &attributes, run, argument);
     }

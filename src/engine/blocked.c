@@ -71,7 +71,8 @@ static bool add_fd(struct rt_wire *wire, uint32_t peer, void *context)
     short events = 0;
     (void)peer;
     const int fd = wire->link->transport->pollfd(wire->link, &events);
-    if (fd >= 0 && list->count < list->capacity) list->fds[list->count++] = (struct pollfd){ .fd = fd, .events = events };
+    if (fd >= 0 && list->count < list->capacity)
+        list->fds[list->count++] = (struct pollfd){ .fd = fd, .events = events };
     return list->count < list->capacity;
 }
 

@@ -13,7 +13,7 @@
  *   - one-shot and block exchanges: a rank publishes t+1 after it finished reading t, and waits for all t+1 before t+2.
  *   - two-shot all-reduce looks one block ahead: it publishes t+1 before it reduces t, but only after it saw all t; it
  *     publishes t+2 after it saw every done >= t, and a peer's done >= t means that it has read all in-cells of t. The
- *     out-cell of t is written again at t+2, after all t+2 lines were seen, which peers publish after they copied out t.
+ *     out-cell of t is written again at t+2, after all t+2 lines were seen, which peers publish after copying t.
  */
 #include "engine.h"
 #include "reduce/reduce.h"
@@ -246,8 +246,8 @@ static void whereabouts_write(struct rt_exchange *x, const struct rt_call *call,
     memcpy(line_begin(x, call, turn)->payload, &at, sizeof at);
 }
 
-/* OK, or UNSUPPORTED: the same answer on all ranks, since all read the same lines. NO_MEMORY: they are to be reached, but
- * this rank cannot map them, which ends the communicator. Fills inputs and outputs. */
+/* OK, or UNSUPPORTED: the same answer on all ranks, since all read the same lines. NO_MEMORY: they are to be reached,
+ * but this rank cannot map them, which ends the communicator. Fills inputs and outputs. */
 static ringtree_status all_reachable(struct rt_exchange *x, const struct rt_call *call, uint64_t turn)
 {
     const size_t in = call->count * call->element * (has_input_blocks(call) ? x->n : 1);
@@ -264,7 +264,8 @@ static ringtree_status all_reachable(struct rt_exchange *x, const struct rt_call
         memcpy(&at, x->area[i]->line[turn & 1].payload, sizeof at);
         const bool by_address = x->one_process || i == x->self;
         x->inputs[i] = by_address ? (unsigned char *)(uintptr_t)at.input : rt_node_map(x->node, at.input_offset, in);
-        x->outputs[i] = by_address ? (unsigned char *)(uintptr_t)at.output : rt_node_map(x->node, at.output_offset, out);
+        x->outputs[i] =
+            by_address ? (unsigned char *)(uintptr_t)at.output : rt_node_map(x->node, at.output_offset, out);
         if (!x->inputs[i] || !x->outputs[i]) return RINGTREE_NO_MEMORY;
     }
     return RINGTREE_OK;
@@ -397,7 +398,8 @@ static void block_reduce(struct rt_exchange *x, const struct rt_call *call, size
     add_up(x, call, out_cell(x, x->self, turn), elements);
     done_publish(x, turn);
     if (elements)
-        memcpy((unsigned char *)call->output + at * call->element, out_cell(x, x->self, turn), elements * call->element);
+        memcpy((unsigned char *)call->output + at * call->element, out_cell(x, x->self, turn),
+               elements * call->element);
 }
 
 static bool block_out(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, uint64_t turn,
@@ -419,7 +421,8 @@ static bool block_out(struct rt_exchange *x, struct rt_direct *direct, const str
 }
 
 /* Phases: 2 look ahead, 3 wait for lines, 4 copy out. Phase 2 of block 0 comes after all lines of block 0 were seen. */
-static ringtree_status two_shot(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, bool *moved)
+static ringtree_status two_shot(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
+                                bool *moved)
 {
     for (;;) {
         const uint64_t turn = direct->turn + direct->block;
@@ -445,7 +448,8 @@ static ringtree_status two_shot(struct rt_exchange *x, struct rt_direct *direct,
     }
 }
 
-static ringtree_status all_reduce(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, bool *moved)
+static ringtree_status all_reduce(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
+                                  bool *moved)
 {
     const size_t bytes = call->count * call->element;
     if (bytes <= TINY) return one_shot(x, direct, call, true, moved);
@@ -498,7 +502,8 @@ static void pieces_out(struct rt_exchange *x, const struct rt_call *call, size_t
     }
     for (uint32_t i = 0; i < x->n; i++) {
         /* in place, all_gather's own block is there already and must not be touched before it was read */
-        if (i == x->self && output + i * call->count * call->element == (const unsigned char *)call->input + at * call->element)
+        if (i == x->self &&
+            output + i * call->count * call->element == (const unsigned char *)call->input + at * call->element)
             continue;
         rt_copy(output + i * call->count * call->element, x->sources[i], elements * call->element);
     }
@@ -549,8 +554,8 @@ static ringtree_status advance(struct rt_exchange *x, struct rt_direct *direct, 
     return blocks(x, direct, call, moved);
 }
 
-ringtree_status rt_direct_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, bool *moved,
-                                  uint32_t *peer, struct rt_frame *theirs)
+ringtree_status rt_direct_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
+                                  bool *moved, uint32_t *peer, struct rt_frame *theirs)
 {
     ringtree_status status = advance(x, direct, call, moved);
     if (status == RINGTREE_MISMATCH) {

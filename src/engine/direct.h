@@ -36,7 +36,8 @@ bool rt_direct_serves(ringtree_collective collective);
 ringtree_status rt_direct_advance(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call,
                                   bool *moved, uint32_t *peer, struct rt_frame *theirs);
 
-/* The operation failed: take back what was published, and wait a moment for peers that may be inside this rank's memory. */
+/* The operation failed: take back what was published, and wait a moment for peers that may be inside this rank's
+ * memory. */
 void rt_direct_leave(struct rt_exchange *exchange, const struct rt_direct *direct);
 
 /* The local rank that is waited for now. */

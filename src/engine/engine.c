@@ -31,17 +31,29 @@ static const struct rt_transport *transport_named(const char *name)
     return NULL;
 }
 
+static const char *known_transports(char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        const int n = snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", transports[i]->name);
+        if (n > 0 && (size_t)n < capacity - used) used += (size_t)n;
+    }
+    return text;
+}
+
 static ringtree_status check_list(const char *list, struct rt_error *error)
 {
-    char name[32];
+    char name[32], known[64];
     uint32_t count = 0;
     for (; list_item(list, count, name, sizeof name); count++)
         if (!transport_named(name))
             return rt_fail(error, RINGTREE_INVALID_SETTING,
-                           "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has shm and tcp", list, name);
+                           "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has: %s", list, name,
+                           known_transports(known, sizeof known));
     if (count) return RINGTREE_OK;
-    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TRANSPORTS=%s names no transport; this build has shm and tcp",
-                   list);
+    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TRANSPORTS=%s names no transport; this build has: %s",
+                   list, known_transports(known, sizeof known));
 }
 
 /* The first of the list that reaches the peer. */

@@ -34,7 +34,7 @@ struct rt_program {
     uint32_t                   root, lanes, chunks, max_span;
     uint32_t                   nsteps[RT_MAX_LANES], scratch[RT_MAX_LANES];
     struct rt_step            *steps[RT_MAX_LANES];
-    unsigned char             *memory[RT_MAX_LANES]; /* scratch: its own, since operations of other programs may be queued */
+    unsigned char *memory[RT_MAX_LANES]; /* scratch: its own, since operations of other programs may be queued */
     struct rt_wire           **senders; /* each wire that the steps send on, once */
     uint32_t                   nsenders;
 };
@@ -135,7 +135,8 @@ struct rt_engine {
     bool                        failed;
 };
 
-/* The engine of a communicator. `fabric` is copied. node_of[nranks] is copied. Collective over control (one all-gather). */
+/* The engine of a communicator. `fabric` is copied. node_of[nranks] is copied. Collective over control (one
+ * all-gather). */
 ringtree_status rt_engine_open(struct rt_engine **engine, const struct rt_fabric *fabric, const uint32_t *node_of,
                                uint32_t timeout_ms, struct rt_error *error);
 /* Ends the thread, waits up to wait_ms for sent data to leave, closes links, frees. */

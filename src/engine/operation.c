@@ -135,8 +135,10 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
         rt_direct_advance(engine->exchange, &operation->direct, &operation->call, moved, &peer, &theirs);
     if (status == RINGTREE_MISMATCH) return rt_mismatch(engine, &operation->call.frame, peer, &theirs, error);
     if (status == RINGTREE_NO_MEMORY)
-        return rt_fail(error, status, "rank %u cannot map the memory that its peers got from ringtree_mem_alloc(): address "
-                       "space or mappings are used up; raise ulimit -v, or use less of it", engine->fabric.rank);
+        return rt_fail(error, status,
+                       "rank %u cannot map the memory that its peers got from ringtree_mem_alloc(): address "
+                       "space or mappings are used up; raise ulimit -v, or use less of it",
+                       engine->fabric.rank);
     return status;
 }
 
@@ -173,7 +175,8 @@ static void await_verdict(struct rt_engine *engine)
 {
     const uint64_t end = rt_now_ns(engine->fabric.clock) + VERDICT_NS;
     const struct timespec moment = { .tv_nsec = 1000000 };
-    while (!rt_control_failed(engine->fabric.control) && rt_now_ns(engine->fabric.clock) < end) nanosleep(&moment, NULL);
+    while (!rt_control_failed(engine->fabric.control) && rt_now_ns(engine->fabric.clock) < end)
+        nanosleep(&moment, NULL);
 }
 
 ringtree_status rt_engine_fail(struct rt_engine *engine, const struct rt_error *error)
@@ -203,7 +206,8 @@ ringtree_status rt_mismatch(struct rt_engine *engine, const struct rt_frame *min
     rt_call_text(theirs, there, sizeof there);
     const struct rt_place *places = rt_control_places(engine->fabric.control);
     return rt_fail(error, RINGTREE_MISMATCH,
-                   "the ranks called different things: rank %u (host %s, pid %u) called %s, but rank %u (host %s, pid %u) "
+                   "the ranks called different things: rank %u (host %s, pid %u) called %s, but rank %u (host %s, pid "
+                   "%u) "
                    "called %s; every rank must make the same calls in the same order",
                    peer, places[peer].host, places[peer].pid, there, engine->fabric.rank,
                    places[engine->fabric.rank].host, places[engine->fabric.rank].pid, here);

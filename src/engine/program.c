@@ -81,7 +81,8 @@ static ringtree_status program_make(struct rt_engine *engine, struct rt_program 
     if (program->lanes > RT_LANE_ALL_TO_ALL_V || program->max_span == 0 || program->chunks == 0)
         return rt_fail(error, RINGTREE_INTERNAL, "algorithm %s has a bad shape", program->algorithm->name);
     if (engine->slot_bytes / program->max_span < sizeof(uint64_t))
-        return rt_fail(error, RINGTREE_UNSUPPORTED, "algorithm %s sends %u elements at once, more than a slot of %zu bytes "
+        return rt_fail(error, RINGTREE_UNSUPPORTED,
+                       "algorithm %s sends %u elements at once, more than a slot of %zu bytes "
                        "holds; raise RINGTREE_TCP_SLOT_BYTES or choose another by RINGTREE_ALGORITHM",
                        program->algorithm->name, program->max_span, engine->slot_bytes);
     for (uint32_t lane = 0; lane < program->lanes; lane++) {

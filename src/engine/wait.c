@@ -93,13 +93,13 @@ static ringtree_status timed_out(struct rt_engine *engine)
     }
     struct rt_error error;
     rt_fail(&error, RINGTREE_TIMEOUT,
-            "rank %u: no answer from %s in %s for %u ms%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS", fabric->rank,
-            count ? who : "any rank", what, engine->timeout_ms, state);
+            "rank %u: no answer from %s in %s for %u ms%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS",
+            fabric->rank, count ? who : "any rank", what, engine->timeout_ms, state);
     return rt_engine_fail(engine, &error);
 }
 
-/* Only time spent looking counts: a caller that computes between two looks, or a process that was stopped, has not waited
- * for anybody. */
+/* Only time spent looking counts: a caller that computes between two looks, or a process that was stopped, has not
+ * waited for anybody. */
 static bool waited_too_long(struct rt_engine *engine)
 {
     const uint64_t now = rt_now_ns(engine->fabric.clock);

@@ -27,7 +27,8 @@ static bool partial_results_are_exact(ringtree_type type, uint32_t op, uint32_t 
 {
     for (uint32_t start = 0; start < n; start++) {
         double sum = value_of(type, op, n, start, j);
-        if (!survives_storing(type, number_input(type, op, n, start, j).f) || !survives_storing(type, sum)) return false;
+        if (!survives_storing(type, number_input(type, op, n, start, j).f)) return false;
+        if (!survives_storing(type, sum)) return false;
         for (uint32_t length = 1; length < n; length++) {
             const double next = value_of(type, op, n, (start + length) % n, j);
             if (op == RINGTREE_PROD) sum *= next;

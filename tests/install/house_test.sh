@@ -14,4 +14,7 @@ if [ -n "$calls" ]; then echo "FAILED: the library prints or exits: $calls"; sta
 long=$(find src transports topology include perf tests -name '*.[ch]' \
     -exec awk 'END { if (FNR > 600) print FILENAME, FNR }' {} \;)
 if [ -n "$long" ]; then echo "FAILED: files over 600 lines: $long"; status=1; fi
+wide=$(find src transports topology include perf tests -name '*.[ch]' \
+    -exec awk 'length > 120 { print FILENAME ":" FNR }' {} \;)
+if [ -n "$wide" ]; then echo "FAILED: lines over 120 columns: $wide"; status=1; fi
 exit $status

@@ -1,4 +1,4 @@
-/* The node among threads of one process: who shares, layout, waiting, and faults on the way. heap_test.c has the heap. */
+/* The node among threads of one process: who shares, layout, waiting, faults on the way. heap_test.c has the heap. */
 #include "shm/inside.h"
 #include "world.h"
 #include <errno.h>
