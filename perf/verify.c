@@ -100,8 +100,12 @@ struct comparison {
 
 static void hex(const unsigned char *bytes, size_t size, char *text)
 {
-    for (size_t i = 0; i < size; i++)
-        sprintf(text + 2 * i, "%02x", bytes[size - 1 - i]);
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = size; i-- > 0;) {
+        *text++ = digits[bytes[i] >> 4];
+        *text++ = digits[bytes[i] & 15];
+    }
+    *text = '\0';
 }
 
 /* Once per rank: the first wrong element. */

@@ -1,5 +1,5 @@
-# Wraps the text of a program's --help to `width` columns, for a man page, which indents it. Paragraphs are filled anew; an
-# option ("  -n, --ranks N      how many") keeps its columns, and its lines that continue below it are joined to it.
+# Wraps the text of a program's --help to `width` columns, for a man page, which indents it. Paragraphs are filled anew;
+# an option ("  -n, --ranks N      how many") keeps its columns, and its lines that continue below it are joined to it.
 
 function spaces(n) { return sprintf("%" n "s", "") }
 
