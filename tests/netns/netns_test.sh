@@ -89,7 +89,7 @@ check()
         grep -q "rank $rank of $size: $3 share its memory" "$work/out.$rank" || fail "$what: $rank shares otherwise"
         grep -q "on $2 nodes" "$work/out.$rank" || fail "$what: the plan sees other nodes"
         grep -q "tcp" "$work/out.$rank" || fail "$what: the plan uses no TCP between hosts"
-        [ "$3" = 1 ] || grep -q "shm inside" "$work/out.$rank" || fail "$what: no shared memory inside hosts"
+        [ "$3" = 1 ] || grep -q "transport .*shm" "$work/out.$rank" || fail "$what: no shared memory inside hosts"
         rank=$((rank + 1))
     done
     echo "ok: $what"
