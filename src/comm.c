@@ -208,7 +208,10 @@ ringtree_status ringtree_destroy(ringtree_comm *comm)
     rt_engine_lock(comm->engine);
     const bool failed = rt_engine_failed(comm->engine);
     rt_engine_unlock(comm->engine);
-    ringtree_status status = failed ? RINGTREE_OK : farewell(comm, rt_thread_error());
+    ringtree_status status = RINGTREE_OK;
+    if (!failed) status = farewell(comm, rt_thread_error());
+    else if (!atomic_load(&comm->told)) /* else it would never be heard of */
+        status = rt_fail(rt_thread_error(), comm->engine->error.status, "%s", comm->engine->error.text);
     comm_free(comm, failed || status != RINGTREE_OK ? 0 : comm->timeout_ms);
     return status;
 }
@@ -220,6 +223,7 @@ ringtree_status ringtree_abort(ringtree_comm *comm, const char *reason)
     struct rt_error error;
     rt_fail(&error, RINGTREE_ABORTED, "rank %u called ringtree_abort()%s%.400s", comm->rank, reason ? ": " : "",
             reason ? reason : "");
+    atomic_store(&comm->told, true);
     rt_control_fail(comm->control, RINGTREE_ABORTED, error.text);
     return RINGTREE_OK;
 }
@@ -229,6 +233,7 @@ ringtree_status ringtree_abort(ringtree_comm *comm, const char *reason)
 ringtree_status rt_comm_failed(ringtree_comm *comm)
 {
     comm->error = comm->engine->error;
+    atomic_store(&comm->told, true);
     return comm->error.status;
 }
 

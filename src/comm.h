@@ -35,6 +35,7 @@ struct ringtree_comm {
     struct rt_premul     premul[RT_MOST_OPS];
     struct rt_private_memory *memory;
     bool                 grouping, logging;
+    atomic_bool          told; /* the caller knows of the failure, or made it */
     struct rt_operation *group_first, *group_last;
     struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
     uint32_t             group_parts;

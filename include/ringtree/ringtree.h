@@ -115,6 +115,7 @@ ringtree_status ringtree_init(ringtree_comm **comm);
  *
  * RINGTREE_MISMATCH  the ranks made different calls that never met, as a broadcast from two roots
  * RINGTREE_TIMEOUT, RINGTREE_PEER_LOST  a rank never called it
+ * or a failure of the communicator that no earlier call has returned.
  * The sentence is in ringtree_last_error(NULL).
  */
 ringtree_status ringtree_destroy(ringtree_comm *comm);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LEVEL_GRACE_MS 40   /* the deeper in the tree, the closer to the rank that is missing: let those speak first */
+#define LEVEL_GRACE_MS 250 /* a deeper rank knows better who is missing; it must be heard even on a loaded machine */
 #define DOWN_GRACE_MS  1000 /* and last of all those who wait for the root's answer */
 
 /* Same call, same size? Else the ranks are out of step, which is a failure for all. */

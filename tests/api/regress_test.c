@@ -47,7 +47,8 @@ static void gather_to_all_roots(struct rank *self)
     ringtree_request                  *requests[RANKS_MOST] = { NULL };
     memset(in, (int)self->rank + 1, sizeof(in));
     for (uint32_t i = 0; i < self->size; i++)
-        expect_ok(self, ringtree_gather(self->comm, in, out[i], COUNT, RINGTREE_UINT8, self->size - 1 - i, &requests[i]),
+        expect_ok(self,
+                  ringtree_gather(self->comm, in, out[i], COUNT, RINGTREE_UINT8, self->size - 1 - i, &requests[i]),
                   "gather");
     expect_ok(self, ringtree_wait_all(requests, self->size), "wait_all");
     const unsigned char *mine = out[self->size - 1 - self->rank];
@@ -65,7 +66,8 @@ static void reduce_in_turn(struct rank *self)
     for (uint32_t k = 0; k < TIMES; k++) {
         const size_t count = (size_t)1 << (2 * k + 2);
         x[k] = filled(count, (float)(k + 1));
-        expect_ok(self, ringtree_all_reduce(self->comm, x[k], x[k], count, RINGTREE_FLOAT32, RINGTREE_SUM, &requests[k]),
+        expect_ok(self,
+                  ringtree_all_reduce(self->comm, x[k], x[k], count, RINGTREE_FLOAT32, RINGTREE_SUM, &requests[k]),
                   "all_reduce");
     }
     expect_ok(self, ringtree_wait_all(requests, TIMES), "wait_all");
@@ -227,7 +229,8 @@ static void compute_longer_than_the_timeout(struct rank *self)
 {
     ringtree_request *request = NULL;
     float            *x = filled(MANY, 1);
-    expect_ok(self, ringtree_all_reduce(self->comm, x, x, MANY, RINGTREE_FLOAT32, RINGTREE_SUM, &request), "all_reduce");
+    expect_ok(self, ringtree_all_reduce(self->comm, x, x, MANY, RINGTREE_FLOAT32, RINGTREE_SUM, &request),
+              "all_reduce");
     const ringtree_status first = ringtree_test(&request);
     CHECK_THAT(first == RINGTREE_OK || first == RINGTREE_IN_PROGRESS, "%s", ringtree_last_error(self->comm));
     ranks_sleep_ms(1500 + 100 * self->rank);
@@ -345,6 +348,27 @@ TEST(destroy_waits_for_a_stopped_rank_no_longer_than_one_timeout)
     RANKS(leave_a_stopped_rank, .ranks = 2, .processes = 2, .timeout_ms = 3000, .may_die = { [1] = true });
     RANKS(leave_a_stopped_rank, .ranks = 2, .processes = 2, .timeout_ms = 3000, .may_die = { [1] = true },
           .transports = "tcp");
+}
+
+/* Everybody is in ringtree_destroy(), so nobody will receive it. */
+static void leave_a_message(struct rank *self)
+{
+    ringtree_request *request = NULL;
+    float            *x = filled(4 * MANY, 1);
+    if (self->rank == 0) expect_ok(self, ringtree_send(self->comm, x, 4 * MANY, RINGTREE_FLOAT32, 1, &request), "send");
+    ranks_meet(self);
+    const uint64_t began_ms = ranks_now_ms();
+    ringtree_destroy(self->comm);
+    const uint64_t took_ms = ranks_now_ms() - began_ms;
+    self->comm = NULL;
+    CHECK_THAT(took_ms < 3000, "rank %u took %llu ms", self->rank, (unsigned long long)took_ms);
+    free(x);
+}
+
+TEST(destroy_does_not_wait_for_a_message_that_nobody_receives)
+{
+    RANKS(leave_a_message, .ranks = 2, .processes = 2, .timeout_ms = 6000);
+    RANKS(leave_a_message, .ranks = 2, .processes = 2, .timeout_ms = 6000, .transports = "tcp");
 }
 
 TEST_MAIN

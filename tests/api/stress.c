@@ -1,7 +1,7 @@
 /*
- * Random sequences of calls, checked to the bit on every rank. A seed stands for the calls, the number of ranks, threads
- * or processes, pretended hosts and the settings, so that a run that failed is made again from its seed. Each seed runs
- * in processes of its own.
+ * Random sequences of calls, checked to the bit on every rank. A seed stands for the calls, the number of ranks,
+ * threads or processes, pretended hosts and the settings, so that a run that failed is made again from its seed. Each
+ * seed runs in processes of its own.
  *
  *     api_stress 27                        one seed
  *     api_stress --from 1 --to 30          several
@@ -29,7 +29,8 @@ static void choose_settings(uint64_t seed, const char *settings[SETTINGS_MOST])
 {
     static const char *const one_in_five[5][5] = {
         { NULL },
-        { "RINGTREE_SLICE_BYTES=4K", "RINGTREE_SHM_SLOT_BYTES=4K", "RINGTREE_TCP_SLOT_BYTES=4K", "RINGTREE_SHM_SLOTS=2" },
+        { "RINGTREE_SLICE_BYTES=4K", "RINGTREE_SHM_SLOT_BYTES=4K", "RINGTREE_TCP_SLOT_BYTES=4K",
+          "RINGTREE_SHM_SLOTS=2" },
         { "RINGTREE_TRANSPORTS=tcp" },
         { "RINGTREE_DIRECT=0" },
         { "RINGTREE_PROGRESS_THREAD=1" },

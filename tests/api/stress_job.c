@@ -78,7 +78,8 @@ static void fill(const struct stress_job *job, unsigned char *target, uint64_t f
 static void report(struct stress_rank *me, const struct stress_job *job, const char *what, size_t at)
 {
     if (atomic_load(me->plan->wrong) >= 5) return;
-    fprintf(stderr, "seed %llu, rank %u of %u (rank %u of %u): call #%u, %s of %zu %s, %s, root %u%s: %s %zu is wrong\n",
+    fprintf(stderr,
+            "seed %llu, rank %u of %u (rank %u of %u): call #%u, %s of %zu %s, %s, root %u%s: %s %zu is wrong\n",
             (unsigned long long)me->plan->seed, me->self->rank, me->self->size, job->on->rank, job->on->size,
             job->number, kind_name[job->kind], job->count, ringtree_type_name(job->type), number_op_name(job->op),
             job->root, job->in_place ? ", in place" : "", what, at);
@@ -303,5 +304,6 @@ void stress_job_finish(struct stress_rank *me, struct stress_job *job)
     buffer_free(me, &job->in);
     buffer_free(me, &job->out);
     job->live = false;
-    if (atomic_load(me->plan->wrong)) stress_die(me, kind_name[job->kind], "a result is wrong, here or on another rank");
+    if (atomic_load(me->plan->wrong))
+        stress_die(me, kind_name[job->kind], "a result is wrong, here or on another rank");
 }

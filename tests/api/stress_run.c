@@ -82,7 +82,7 @@ static size_t draw_count(const struct stress_rank *me, enum stress_kind kind, ui
 {
     const uint64_t rest = random / 8;
     const bool     blocks = (kind >= STRESS_REDUCE_SCATTER && kind <= STRESS_SCATTER) || kind == STRESS_ALL_TO_ALL_V;
-    uint64_t       count = random % 8 == 0 ? rest % 4 : random % 8 < 4 ? rest % 300 : rest % (me->plan->most_elements + 1);
+    uint64_t count = random % 8 == 0 ? rest % 4 : random % 8 < 4 ? rest % 300 : rest % (me->plan->most_elements + 1);
     return (size_t)(blocks ? count / size : count);
 }
 
