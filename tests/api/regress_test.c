@@ -1,4 +1,4 @@
-/* Every bug that was found brings its test: each of these failed once. */
+/* Every bug that random sequences of calls and hard use found brings its test. */
 #include "ranks.h"
 #include "test.h"
 
