@@ -177,6 +177,9 @@ bool rt_engine_failed(struct rt_engine *engine);
 /* Fails this rank and, by the control plane, all others. */
 ringtree_status rt_engine_fail(struct rt_engine *engine, const struct rt_error *error);
 
+/* Waits a moment for the control plane to tell who failed; true: it did. */
+bool rt_engine_verdict(struct rt_engine *engine, uint64_t wait_ns);
+
 void rt_engine_lock(struct rt_engine *engine);
 void rt_engine_unlock(struct rt_engine *engine);
 void rt_engine_wake(struct rt_engine *engine); /* the progress thread has work */

@@ -171,17 +171,18 @@ bool rt_engine_progress(struct rt_engine *engine)
 
 /* A connection that ends is often the end of a story that the control plane is about to tell: who was lost, or which
  * calls differed. It is given a moment before the connection's own words are used. */
-static void await_verdict(struct rt_engine *engine)
+bool rt_engine_verdict(struct rt_engine *engine, uint64_t wait_ns)
 {
-    const uint64_t end = rt_now_ns(engine->fabric.clock) + VERDICT_NS;
+    const uint64_t end = rt_now_ns(engine->fabric.clock) + wait_ns;
     const struct timespec moment = { .tv_nsec = 1000000 };
     while (!rt_control_failed(engine->fabric.control) && rt_now_ns(engine->fabric.clock) < end)
         nanosleep(&moment, NULL);
+    return rt_engine_failed(engine);
 }
 
 ringtree_status rt_engine_fail(struct rt_engine *engine, const struct rt_error *error)
 {
-    if (error->status == RINGTREE_PEER_LOST) await_verdict(engine);
+    if (error->status == RINGTREE_PEER_LOST) rt_engine_verdict(engine, VERDICT_NS);
     rt_control_fail(engine->fabric.control, error->status, error->text);
     rt_engine_failed(engine);
     return engine->error.status;
