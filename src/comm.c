@@ -32,12 +32,10 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
 
 static bool wants_shm(const struct rt_settings *settings)
 {
-    const char *at = settings->text[RT_TRANSPORTS];
-    while (strncmp(at, "shm", 3) != 0 || (at[3] && at[3] != ',')) {
-        at = strchr(at, ',');
-        if (!at++) return false;
-    }
-    return true;
+    char name[32];
+    for (uint32_t i = 0; rt_list_item(settings->text[RT_TRANSPORTS], i, name, sizeof name); i++)
+        if (strcmp(name, "shm") == 0) return true;
+    return false;
 }
 
 /* The machine's ranks meet whatever this rank's settings are, since it is collective; whether all agree on

@@ -228,3 +228,17 @@ void rt_settings_defaults(struct rt_settings *settings)
         strcpy(settings->text[i], info->value);
     }
 }
+
+bool rt_list_item(const char *list, uint32_t index, char *item, size_t capacity)
+{
+    for (; index; index--) {
+        list = strchr(list, ',');
+        if (!list) return false;
+        list++;
+    }
+    const size_t length = strcspn(list, ",");
+    if (length == 0 || length >= capacity) return false;
+    memcpy(item, list, length);
+    item[length] = '\0';
+    return true;
+}

@@ -77,6 +77,9 @@ ringtree_status rt_setting_set(struct rt_settings *settings, enum rt_setting set
 /* RINGTREE_FAULT is refused in builds without tests. */
 bool rt_setting_available(enum rt_setting setting);
 
+/* Item number `index` of a comma-separated list; false: there is none, it is empty, or longer than `capacity`. */
+bool rt_list_item(const char *list, uint32_t index, char *item, size_t capacity);
+
 /* The setting of that full name, or RT_SETTING_COUNT. */
 enum rt_setting rt_setting_find(const char *name);
 

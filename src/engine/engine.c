@@ -9,21 +9,6 @@
 static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_tcp };
 #define TRANSPORTS (sizeof transports / sizeof *transports)
 
-/* Is `name` item number `index` of the comma-separated list? */
-static bool list_item(const char *list, uint32_t index, char *item, size_t capacity)
-{
-    for (; index; index--) {
-        list = strchr(list, ',');
-        if (!list) return false;
-        list++;
-    }
-    const size_t length = strcspn(list, ",");
-    if (length == 0 || length >= capacity) return false;
-    memcpy(item, list, length);
-    item[length] = '\0';
-    return true;
-}
-
 static const struct rt_transport *transport_named(const char *name)
 {
     for (size_t i = 0; i < TRANSPORTS; i++)
@@ -46,7 +31,7 @@ static ringtree_status check_list(const char *list, struct rt_error *error)
 {
     char name[32], known[64];
     uint32_t count = 0;
-    for (; list_item(list, count, name, sizeof name); count++)
+    for (; rt_list_item(list, count, name, sizeof name); count++)
         if (!transport_named(name))
             return rt_fail(error, RINGTREE_INVALID_SETTING,
                            "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has: %s", list, name,
@@ -63,7 +48,7 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
     const char *list = fabric->settings->text[RT_TRANSPORTS];
     char name[32], why[200], reasons[500] = "";
     size_t used = 0;
-    for (uint32_t i = 0; list_item(list, i, name, sizeof name); i++) {
+    for (uint32_t i = 0; rt_list_item(list, i, name, sizeof name); i++) {
         const struct rt_transport *transport = transport_named(name);
         why[0] = '\0';
         if (transport->reaches(fabric, peer, why, sizeof why)) {

@@ -117,7 +117,6 @@ struct rt_engine {
     struct rt_queue            *sending, *receiving; /* per peer */
     uint64_t                    transfers;           /* alive */
     uint64_t                    sequence;            /* collectives started */
-    uint64_t                    finished;            /* collectives finished */
     uint64_t                    history;             /* fingerprint of all calls so far */
     struct rt_frame             last_call;
     uint32_t                    direct_logged;       /* a bit per collective */

@@ -120,7 +120,6 @@ static void operation_finish(struct rt_engine *engine)
 #endif
     engine->first = operation->next;
     if (!engine->first) engine->last = NULL;
-    engine->finished = operation->call.frame.sequence;
     rt_control_record_done(engine->fabric.control, operation->call.frame.sequence);
     operation->request->pending--;
     rt_operation_drop(engine, operation);
@@ -167,10 +166,6 @@ bool rt_engine_progress(struct rt_engine *engine)
     return moved;
 }
 
-#define VERDICT_NS UINT64_C(300000000)
-
-/* A connection that ends is often the end of a story that the control plane is about to tell: who was lost, or which
- * calls differed. It is given a moment before the connection's own words are used. */
 bool rt_engine_verdict(struct rt_engine *engine, uint64_t wait_ns)
 {
     const uint64_t end = rt_now_ns(engine->fabric.clock) + wait_ns;
@@ -179,6 +174,10 @@ bool rt_engine_verdict(struct rt_engine *engine, uint64_t wait_ns)
         nanosleep(&moment, NULL);
     return rt_engine_failed(engine);
 }
+
+/* A connection that ends is often the end of a story that the control plane is about to tell: who was lost, or which
+ * calls differed. It is given a moment before the connection's own words are used. */
+#define VERDICT_NS UINT64_C(300000000)
 
 ringtree_status rt_engine_fail(struct rt_engine *engine, const struct rt_error *error)
 {
