@@ -1,7 +1,7 @@
 /*
  * The direct paths of ranks that all share one machine's memory. They live beside the formulas because they read all
- * peers' memory at once instead of passing messages: one exchange of cache lines for small arrays, each rank reducing
- * its own part of everybody's array for large ones.
+ * peers' memory at once instead of passing messages: packets of cache lines for small arrays, cells for larger ones,
+ * and where the arrays themselves can be reached, each rank working on its own part of everybody's.
  *
  * Every rank adds operands in rank order, so that all get the same bits.
  */
@@ -19,10 +19,16 @@ struct rt_call;
 
 /* Where an operation is; zeroed at its start. */
 struct rt_direct {
-    uint32_t phase, peer;
+    uint32_t phase, peer, line;
     size_t   block, blocks;
     uint64_t turn; /* of block 0 */
-    bool     shared;
+    uint32_t way, hash, root, begun;
+};
+
+/* The two calls that differ. */
+struct rt_difference {
+    uint32_t        peer;
+    struct rt_frame mine, theirs;
 };
 
 struct rt_exchange *rt_exchange_open(struct rt_node *node);
@@ -31,10 +37,10 @@ void rt_exchange_close(struct rt_exchange *exchange);
 /* Is there a direct path for this collective? */
 bool rt_direct_serves(ringtree_collective collective);
 
-/* OK: finished. IN_PROGRESS: call again. RINGTREE_MISMATCH: *peer called *theirs. RINGTREE_NO_MEMORY: a peer's memory
- * cannot be mapped here. */
+/* OK: finished. IN_PROGRESS: call again. RINGTREE_MISMATCH: see *difference. RINGTREE_NO_MEMORY: a peer's memory cannot
+ * be mapped here. */
 ringtree_status rt_direct_advance(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call,
-                                  bool *moved, uint32_t *peer, struct rt_frame *theirs);
+                                  bool *moved, struct rt_difference *difference);
 
 /* The operation failed: take back what was published, and wait a moment for peers that may be inside this rank's
  * memory. */

@@ -128,11 +128,10 @@ static void operation_finish(struct rt_engine *engine)
 static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operation *operation, bool *moved,
                                       struct rt_error *error)
 {
-    uint32_t peer;
-    struct rt_frame theirs;
+    struct rt_difference differ;
     ringtree_status status =
-        rt_direct_advance(engine->exchange, &operation->direct, &operation->call, moved, &peer, &theirs);
-    if (status == RINGTREE_MISMATCH) return rt_mismatch(engine, &operation->call.frame, peer, &theirs, error);
+        rt_direct_advance(engine->exchange, &operation->direct, &operation->call, moved, &differ);
+    if (status == RINGTREE_MISMATCH) return rt_mismatch(engine, &differ.mine, differ.peer, &differ.theirs, error);
     if (status == RINGTREE_NO_MEMORY)
         return rt_fail(error, status,
                        "rank %u cannot map the memory that its peers got from ringtree_mem_alloc(): address "

@@ -7,14 +7,20 @@ struct rt_node {
     size_t               area_bytes, heap_bytes;
     int                  reads;
     const unsigned char *heap;
+    bool                 hidden;
 };
 
 struct rt_node *standin_node(uint32_t n, uint32_t index, unsigned char *areas, size_t area_bytes, int reads,
                              const void *heap, size_t heap_bytes)
 {
     struct rt_node *node = malloc(sizeof *node);
-    if (node) *node = (struct rt_node){ n, index, areas, area_bytes, heap_bytes, reads, heap };
+    if (node) *node = (struct rt_node){ n, index, areas, area_bytes, heap_bytes, reads, heap, false };
     return node;
+}
+
+void standin_hide(struct rt_node *node, bool hidden)
+{
+    node->hidden = hidden;
 }
 
 uint32_t rt_node_size(const struct rt_node *node)
@@ -31,6 +37,11 @@ uint32_t rt_node_rank(const struct rt_node *node, uint32_t i)
 {
     (void)node;
     return i;
+}
+
+uint32_t rt_node_find(const struct rt_node *node, uint32_t rank)
+{
+    return rank < node->n ? rank : RT_NONE;
 }
 
 int rt_node_reads(const struct rt_node *node, uint32_t i)
@@ -54,7 +65,7 @@ void *rt_node_area(const struct rt_node *node, uint32_t local_index, size_t *byt
 bool rt_node_offset(const struct rt_node *node, const void *pointer, size_t bytes, uint64_t *offset)
 {
     const unsigned char *at = pointer;
-    if (!node->heap || at < node->heap || bytes > node->heap_bytes ||
+    if (!node->heap || node->hidden || at < node->heap || bytes > node->heap_bytes ||
         (size_t)(at - node->heap) > node->heap_bytes - bytes)
         return false;
     *offset = (uint64_t)(at - node->heap);

@@ -7,4 +7,7 @@
 struct rt_node *standin_node(uint32_t n, uint32_t index, unsigned char *areas, size_t area_bytes, int reads,
                              const void *heap, size_t heap_bytes);
 
+/* This rank's arrays are not in the heap, from now on. */
+void standin_hide(struct rt_node *node, bool hidden);
+
 #endif

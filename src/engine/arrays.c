@@ -1,0 +1,96 @@
+/* What the arrays of each collective consist of, for the direct paths. */
+#include "exchange.h"
+#include "reduce/reduce.h"
+
+uint32_t rt_input_blocks(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    switch (call->frame.collective) {
+    case RINGTREE_REDUCE_SCATTER:
+    case RINGTREE_ALL_TO_ALL: return x->n;
+    case RINGTREE_SCATTER: return direct->root == x->self ? x->n : 0;
+    case RINGTREE_BROADCAST: return direct->root == x->self;
+    default: return 1;
+    }
+}
+
+uint32_t rt_output_blocks(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    switch (call->frame.collective) {
+    case RINGTREE_ALL_GATHER:
+    case RINGTREE_ALL_TO_ALL: return x->n;
+    case RINGTREE_GATHER: return direct->root == x->self ? x->n : 0;
+    case RINGTREE_REDUCE: return direct->root == x->self;
+    default: return 1;
+    }
+}
+
+bool rt_is_reducing(const struct rt_call *call)
+{
+    const uint8_t c = call->frame.collective;
+    return c == RINGTREE_ALL_REDUCE || c == RINGTREE_REDUCE_SCATTER || c == RINGTREE_REDUCE;
+}
+
+bool rt_root_gives(const struct rt_call *call)
+{
+    return call->frame.collective == RINGTREE_BROADCAST || call->frame.collective == RINGTREE_SCATTER;
+}
+
+bool rt_root_takes(const struct rt_call *call)
+{
+    return call->frame.collective == RINGTREE_REDUCE || call->frame.collective == RINGTREE_GATHER;
+}
+
+bool rt_has_pieces(const struct rt_call *call)
+{
+    const uint8_t c = call->frame.collective;
+    return c == RINGTREE_REDUCE_SCATTER || c == RINGTREE_ALL_TO_ALL || c == RINGTREE_SCATTER;
+}
+
+bool rt_gives(const struct rt_direct *direct, const struct rt_call *call, uint32_t i)
+{
+    return !rt_root_gives(call) || i == direct->root;
+}
+
+bool rt_takes(const struct rt_direct *direct, const struct rt_call *call, uint32_t i)
+{
+    return !rt_root_takes(call) || i == direct->root;
+}
+
+bool rt_is_prepared(const struct rt_call *call)
+{
+    return call->scaled || call->divided_first;
+}
+
+void rt_prepare(const struct rt_exchange *x, const struct rt_call *call, void *target, const void *source,
+                size_t elements)
+{
+    if (elements == 0) return;
+    if (call->scaled) rt_scale(target, source, elements, call->type, call->scalar);
+    else if (call->divided_first) rt_divide(target, source, elements, call->type, x->n);
+    else rt_copy(target, source, elements * call->element);
+}
+
+void rt_add_up(struct rt_exchange *x, const struct rt_call *call, void *target, size_t elements)
+{
+    if (elements == 0) return;
+    rt_reduce_many(target, x->sources, x->n, elements, call->type, call->op);
+    if (call->divided_last) rt_divide(target, target, elements, call->type, x->n);
+}
+
+void rt_only_givers(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    for (uint32_t i = 0; i < x->n; i++)
+        if (!rt_gives(direct, call, i)) x->sources[i] = NULL;
+}
+
+void rt_combine(struct rt_exchange *x, const struct rt_call *call, size_t at, size_t elements)
+{
+    unsigned char *output = (unsigned char *)call->output + at * call->element;
+    if (rt_is_reducing(call)) {
+        rt_add_up(x, call, output, elements);
+        return;
+    }
+    const size_t bytes = elements * call->element, stride = rt_root_gives(call) ? 0 : call->count * call->element;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->sources[i]) rt_copy(output + i * stride, x->sources[i], bytes);
+}

@@ -1,0 +1,82 @@
+/*
+ * Larger arrays whose memory cannot be reached: block after block through cells. Givers copy their block in, takers
+ * read everybody's straight from the cells; a rank's own part never leaves its array.
+ */
+#include "exchange.h"
+#include "reduce/reduce.h"
+
+static uint32_t pieces_of(const struct rt_exchange *x, const struct rt_call *call)
+{
+    return rt_has_pieces(call) ? x->n : 1;
+}
+
+/* Elements of each piece that fit a cell. */
+static size_t most_elements(const struct rt_exchange *x, const struct rt_call *call)
+{
+    const size_t line = 64 / call->element;
+    return x->cell / pieces_of(x, call) / call->element / line * line;
+}
+
+struct block {
+    size_t at, elements; /* of each piece */
+};
+
+static struct block block_of(const struct rt_exchange *x, const struct rt_call *call, size_t b)
+{
+    const size_t most = most_elements(x, call), at = b * most;
+    return (struct block){ at, call->count - at < most ? call->count - at : most };
+}
+
+void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
+                    uint64_t turn)
+{
+    const struct block block = block_of(x, call, b);
+    const size_t bytes = block.elements * call->element;
+    const uint32_t pieces = pieces_of(x, call);
+    if (!rt_gives(direct, call, x->self)) return;
+    for (uint32_t i = 0; i < pieces; i++) {
+        if (pieces > 1 && i == x->self && !rt_is_prepared(call)) continue;
+        rt_prepare(x, call, rt_in_cell(x, x->self, turn) + i * bytes,
+                   (const unsigned char *)call->input + (i * call->count + block.at) * call->element, block.elements);
+    }
+}
+
+static void read_block(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
+                       uint64_t turn)
+{
+    const struct block block = block_of(x, call, b);
+    const bool many = pieces_of(x, call) > 1;
+    const size_t skip = many ? x->self * block.elements * call->element : 0;
+    for (uint32_t i = 0; i < x->n; i++) x->sources[i] = rt_in_cell(x, i, turn) + skip;
+    if (!rt_is_prepared(call))
+        x->sources[x->self] =
+            (const unsigned char *)call->input + ((many ? x->self * call->count : 0) + block.at) * call->element;
+    rt_only_givers(x, direct, call);
+    rt_combine(x, call, block.at, block.elements);
+}
+
+ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
+                                 bool *moved)
+{
+    for (;; direct->block++) {
+        const uint64_t turn = direct->turn + direct->block;
+        if (direct->phase == 0 && !(direct->begun && direct->block == 0)) {
+            ringtree_status status = rt_gate(x, direct, turn);
+            if (status != RINGTREE_OK) return status;
+            rt_cells_write(x, direct, call, direct->block, turn);
+            rt_publish(x, direct, call, turn, NULL, 0);
+            *moved = true;
+        }
+        direct->phase = 1;
+        if (rt_takes(direct, call, x->self)) {
+            ringtree_status status =
+                rt_root_gives(call) ? rt_await_root(x, direct, turn) : rt_await(x, direct, turn);
+            if (status != RINGTREE_OK) return status;
+            read_block(x, direct, call, direct->block, turn);
+            *moved = true;
+        }
+        direct->phase = 0;
+        const struct block block = block_of(x, call, direct->block);
+        if (block.at + block.elements == call->count) return RINGTREE_OK;
+    }
+}

@@ -1,0 +1,107 @@
+/*
+ * Small arrays: each giver writes its array into tagged lines, each taker reads everybody's. The lines of a packet are
+ * looked at together, so that their misses overlap; the last one to come ends the wait.
+ */
+#include "exchange.h"
+#include "reduce/reduce.h"
+
+static uint32_t lines_of(size_t bytes)
+{
+    return bytes ? (uint32_t)((bytes + RT_PAYLOAD - 1) / RT_PAYLOAD) : 1;
+}
+
+/* The lines after the first. */
+static void write_lines(struct rt_exchange *x, const struct rt_direct *direct, const unsigned char *source,
+                        size_t bytes)
+{
+    struct rt_line64 *line = rt_line(x, x->self, direct->turn);
+    const uint64_t tag = rt_tag(direct->hash, direct->turn);
+    const uint32_t whole = (uint32_t)(bytes / RT_PAYLOAD);
+    for (uint32_t k = 1; k < whole; k++) {
+        memcpy(line[k].payload, source + (size_t)k * RT_PAYLOAD, RT_PAYLOAD);
+        atomic_store_explicit(&line[k].tag, tag, memory_order_release);
+    }
+    if (whole == 0 || bytes % RT_PAYLOAD == 0) return;
+    memcpy(line[whole].payload, source + (size_t)whole * RT_PAYLOAD, bytes % RT_PAYLOAD);
+    atomic_store_explicit(&line[whole].tag, tag, memory_order_release);
+}
+
+static void give(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    const size_t elements = call->count * rt_input_blocks(x, direct, call), bytes = elements * call->element;
+    const unsigned char *source = call->input;
+    if (call->frame.collective == RINGTREE_BARRIER || !rt_gives(direct, call, x->self)) {
+        rt_publish(x, direct, call, direct->turn, NULL, 0);
+        return;
+    }
+    if (rt_is_prepared(call)) {
+        source = x->packets + x->self * (size_t)RT_PACKET;
+        rt_prepare(x, call, x->packets + x->self * (size_t)RT_PACKET, call->input, elements);
+    }
+    write_lines(x, direct, source, bytes);
+    rt_publish(x, direct, call, direct->turn, source, bytes < RT_PAYLOAD ? bytes : RT_PAYLOAD);
+}
+
+static ringtree_status lines_ready(struct rt_exchange *x, const struct rt_direct *direct, uint32_t i,
+                                   uint32_t first, uint32_t last)
+{
+    const struct rt_line64 *line = rt_line(x, i, direct->turn);
+    const uint64_t tag = rt_tag(direct->hash, direct->turn);
+    uint64_t differ = 0;
+    for (uint32_t k = first; k <= last; k++)
+        differ |= atomic_load_explicit(&line[k].tag, memory_order_acquire) ^ tag;
+    if (!differ) return RINGTREE_OK;
+    ringtree_status status = rt_line_check(x, i, direct->hash, direct->turn);
+    return status == RINGTREE_OK ? RINGTREE_IN_PROGRESS : status; /* OK: only the first line has come */
+}
+
+/* x->sources[i] = `bytes` of rank i's packet from `skip` on. */
+static ringtree_status take(struct rt_exchange *x, const struct rt_direct *direct, uint32_t i, size_t skip,
+                            size_t bytes)
+{
+    const uint32_t first = (uint32_t)(skip / RT_PAYLOAD), last = lines_of(skip + bytes) - 1;
+    ringtree_status status = lines_ready(x, direct, i, first, last);
+    if (status != RINGTREE_OK) return status;
+    const struct rt_line64 *line = rt_line(x, i, direct->turn);
+    unsigned char *packet = x->packets + i * (size_t)RT_PACKET;
+    x->sources[i] = line[first].payload + skip % RT_PAYLOAD;
+    if (first == last) return RINGTREE_OK;
+    for (uint32_t k = first; k <= last; k++) memcpy(packet + (size_t)k * RT_PAYLOAD, line[k].payload, RT_PAYLOAD);
+    x->sources[i] = packet + skip;
+    return RINGTREE_OK;
+}
+
+static ringtree_status take_all(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+{
+    const size_t block = call->frame.collective == RINGTREE_BARRIER ? 0 : call->count * call->element;
+    const size_t skip = rt_has_pieces(call) ? x->self * block : 0;
+    for (; direct->peer < x->n; direct->peer++) {
+        const uint32_t i = direct->peer;
+        if (i == x->self || !rt_gives(direct, call, i)) continue;
+        ringtree_status status = take(x, direct, i, skip, block);
+        if (status != RINGTREE_OK) return status;
+    }
+    direct->peer = 0;
+    const unsigned char *own = rt_is_prepared(call) ? x->packets + x->self * (size_t)RT_PACKET : call->input;
+    x->sources[x->self] = own ? own + skip : NULL;
+    rt_only_givers(x, direct, call);
+    if (x->n == 2 ? rt_gives(direct, call, 1 - x->self) : direct->root == RT_NONE) x->synced = direct->turn;
+    return RINGTREE_OK;
+}
+
+ringtree_status rt_packet_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
+                                  bool *moved)
+{
+    if (direct->phase == 0) {
+        ringtree_status status = rt_gate(x, direct, direct->turn);
+        if (status != RINGTREE_OK) return status;
+        give(x, direct, call);
+        direct->phase = 1;
+        *moved = true;
+    }
+    if (!rt_takes(direct, call, x->self)) return RINGTREE_OK;
+    ringtree_status status = take_all(x, direct, call);
+    if (status != RINGTREE_OK) return status;
+    if (call->frame.collective != RINGTREE_BARRIER) rt_combine(x, call, 0, call->count);
+    return RINGTREE_OK;
+}
