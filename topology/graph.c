@@ -179,6 +179,32 @@ struct rt_edge *rt_graph_connect(struct rt_graph *graph, enum rt_edge_kind kind,
     return edge;
 }
 
+uint32_t rt_graph_attach(struct rt_graph *graph, enum rt_vertex_kind kind, uint32_t parent, enum rt_edge_kind edge_kind,
+                         struct rt_edge **edge)
+{
+    const uint32_t vertex = rt_graph_add(graph, kind, parent);
+    struct rt_edge *joined = vertex == RT_NO_VERTEX ? NULL : rt_graph_connect(graph, edge_kind, parent, vertex);
+
+    if (edge)
+        *edge = joined;
+    return joined ? vertex : RT_NO_VERTEX;
+}
+
+void rt_graph_join_processors(struct rt_graph *graph, uint32_t machine, float gbs)
+{
+    for (uint32_t a = machine; a < graph->nvertices; a++) {
+        if (graph->vertex[a].parent != machine || graph->vertex[a].kind > RT_NUMA)
+            continue;
+        for (uint32_t b = a + 1; b < graph->nvertices && !rt_graph_failed(graph); b++) {
+            if (graph->vertex[b].parent != machine || graph->vertex[b].kind > RT_NUMA)
+                continue;
+            struct rt_edge *edge = rt_graph_connect(graph, RT_BETWEEN, a, b);
+            if (edge && gbs > 0)
+                edge->gbs = (struct rt_value){ gbs, RT_KNOWN };
+        }
+    }
+}
+
 const char *rt_vertex_name(const struct rt_graph *graph, uint32_t vertex)
 {
     return graph->store->text + graph->vertex[vertex].name;

@@ -96,6 +96,12 @@ void rt_graph_name(struct rt_graph *graph, uint32_t vertex, const char *name);
 void rt_graph_attribute(struct rt_graph *graph, uint32_t vertex, const char *key, const char *value);
 /* An edge with count 1 and nothing known of its speed. NULL after a failure. Valid until the next edge is added. */
 struct rt_edge *rt_graph_connect(struct rt_graph *graph, enum rt_edge_kind kind, uint32_t a, uint32_t b);
+/* Both at once: a vertex and the edge from its parent, which goes to *edge unless that is NULL. */
+uint32_t rt_graph_attach(struct rt_graph *graph, enum rt_vertex_kind kind, uint32_t parent, enum rt_edge_kind edge_kind,
+                         struct rt_edge **edge);
+/* Links of kind RT_BETWEEN among all packages of a machine, or among its NUMA domains that are in no package.
+ * gbs 0: not known. */
+void rt_graph_join_processors(struct rt_graph *graph, uint32_t machine, float gbs);
 /* Makes a failure stick that a builder found; the first one is kept. */
 void rt_graph_refuse(struct rt_graph *graph, ringtree_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -97,7 +97,7 @@ static struct rt_value gbs_of(const struct rt_graph *graph, const struct rt_edge
     case RT_NVLINK:    return nvlink_value(graph, edge);
     case RT_PCI_LINK:  return (struct rt_value){ pci_gbs, pci_gbs > 0 ? RT_KNOWN : RT_UNKNOWN };
     case RT_HOST_LINK: return (struct rt_value){ 200, RT_ASSUMED };
-    case RT_INSIDE:    return (struct rt_value){ 100, RT_ASSUMED };
+    case RT_INSIDE:    return (struct rt_value){ graph->vertex[edge->b].kind == RT_CORES ? 10 : 100, RT_ASSUMED };
     case RT_BETWEEN:   return (struct rt_value){ 10, RT_ASSUMED };
     case RT_PORT_LINK: return (struct rt_value){ 200, RT_ASSUMED };
     default:           return (struct rt_value){ 12.5f, RT_ASSUMED }; /* 100 Gbit/s */

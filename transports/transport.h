@@ -32,12 +32,14 @@ _Static_assert(sizeof(struct rt_frame) == 32, "the wire format");
 /* What a transport needs from the communicator. Owned by it, outlives the links. */
 struct rt_control; /* bootstrap/control.h: authenticated connections */
 struct rt_node;    /* shm/node.h: the memory shared with the ranks on this machine */
+struct rt_tcp_pair;
 struct rt_fabric {
     uint32_t                  rank, nranks;
     const struct rt_settings *settings;
     const struct rt_clock    *clock;
     struct rt_control        *control;
     struct rt_node           *node; /* NULL: no shared memory */
+    struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */

@@ -47,7 +47,7 @@ TEST(no_user_timeout_stays_on_data_connections)
     CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length), 0);
     CHECK_EQ(timeout, 0);
     const struct rt_tcp_link *out = (const struct rt_tcp_link *)pair.out;
-    CHECK_EQ(getsockopt(out->socket[0].fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length), 0);
+    CHECK_EQ(getsockopt(out->pair->fd[0], IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &length), 0);
     CHECK_EQ(timeout, 0);
     pair_close(&pair);
 }

@@ -12,65 +12,12 @@ static struct rt_tcp_link *tcp(struct rt_link *link)
     return (struct rt_tcp_link *)link;
 }
 
-ringtree_status rt_tcp_send_open(struct rt_tcp_link *l, struct rt_error *error)
-{
-    struct rt_fabric *fabric = l->link.fabric;
-    const uint64_t timeout_ns = fabric->settings->number[RT_TIMEOUT_MS] * UINT64_C(1000000);
-    l->sockets = rt_tcp_choose_sockets(&l->link);
-    for (uint32_t i = 0; i < l->sockets; i++) {
-        const struct rt_claim claim = { .kind = RT_CONNECT_DATA, .rank = fabric->rank, .lane = l->link.lane,
-                                        .stripe = i, .stripes = l->sockets };
-        l->socket[i].dial = rt_dial_start(fabric->control, l->link.peer, &claim, rt_now_ns(fabric->clock) + timeout_ns);
-        if (!l->socket[i].dial)
-            return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory to connect to rank %u", fabric->rank,
-                           l->link.peer);
-    }
-    return RINGTREE_OK;
-}
-
-/* The first bytes of the first connection. A new connection has room for them. */
-static ringtree_status greet(struct rt_tcp_link *l, int fd)
-{
-    const unsigned char greeting[RT_TCP_GREETING] = { 'R', 'T', 'C', 1, (unsigned char)l->sockets };
-    const ssize_t n = send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n == (ssize_t)sizeof(greeting)) return RINGTREE_OK;
-    return rt_tcp_lost(l, n < 0 ? errno : ENOBUFS, "before the first slice");
-}
-
-static ringtree_status connect_one(struct rt_tcp_link *l, struct rt_tcp_socket *socket)
-{
-    struct rt_error why = { 0 };
-    int fd = -1;
-    ringtree_status status = rt_dial_go(socket->dial, &fd, &why);
-    if (status == RINGTREE_IN_PROGRESS) return status;
-    if (status != RINGTREE_OK) return rt_tcp_fail(l, status, "%s", why.text);
-    rt_dial_end(socket->dial);
-    socket->dial = NULL;
-    socket->fd = fd;
-    rt_tcp_tune(l, fd);
-    return socket == &l->socket[0] ? greet(l, fd) : RINGTREE_OK;
-}
-
-static ringtree_status connect_all(struct rt_tcp_link *l)
-{
-    bool waiting = false;
-    if (l->connected || l->failure.status != RINGTREE_OK) return l->failure.status;
-    for (uint32_t i = 0; i < l->sockets; i++) {
-        if (l->socket[i].fd >= 0) continue;
-        const ringtree_status status = connect_one(l, &l->socket[i]);
-        if (status > RINGTREE_IN_PROGRESS) return status;
-        waiting |= status == RINGTREE_IN_PROGRESS;
-    }
-    l->connected = !waiting;
-    return waiting ? RINGTREE_IN_PROGRESS : RINGTREE_OK;
-}
-
 /* What connection `i` has still to write of a slice: at most the frame and its part. Returns the bytes. */
 static size_t rest_of(const struct rt_tcp_link *l, uint32_t i, const struct rt_tcp_slice *slice, struct iovec iov[2],
                       int *count)
 {
     uint32_t begin, done = l->socket[i].done;
-    const uint32_t length = rt_tcp_part(slice->bytes, l->sockets, i, &begin);
+    const uint32_t length = rt_tcp_part(slice->bytes, l->pair->sockets, i, &begin);
     const uint32_t head = i == 0 ? RT_TCP_FRAME_BYTES : 0;
     *count = 0;
     if (done < head) iov[(*count)++] = (struct iovec){ (void *)(uintptr_t)(slice->frame + done), head - done };
@@ -91,7 +38,7 @@ static ringtree_status push_one(struct rt_tcp_link *l, uint32_t i)
         const size_t rest = rest_of(l, i, &l->slices[socket->slice % RT_TCP_SLOTS], iov, &count);
         ssize_t n = 0;
         message.msg_iovlen = (size_t)count;
-        if (rest) n = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (rest) n = sendmsg(l->pair->fd[i], &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && rt_tcp_would_block(errno)) return RINGTREE_OK;
         if (n < 0) return rt_tcp_lost(l, errno, "while sending");
@@ -105,10 +52,11 @@ static ringtree_status push_one(struct rt_tcp_link *l, uint32_t i)
 
 static ringtree_status push(struct rt_tcp_link *l)
 {
-    ringtree_status status = connect_all(l);
+    if (l->failure.status != RINGTREE_OK) return l->failure.status;
+    ringtree_status status = l->pair->connected ? RINGTREE_OK : rt_tcp_pair_connect(l);
     if (status != RINGTREE_OK || l->sent == l->posted) return status;
     uint64_t least = l->posted;
-    for (uint32_t i = 0; i < l->sockets; i++) {
+    for (uint32_t i = 0; i < l->pair->sockets; i++) {
         status = push_one(l, i);
         if (status != RINGTREE_OK) return status;
         if (l->socket[i].slice < least) least = l->socket[i].slice;
@@ -188,12 +136,9 @@ uint64_t rt_tcp_sent(struct rt_link *link, struct rt_error *error)
 
 int rt_tcp_send_pollfd(struct rt_tcp_link *l, short *events)
 {
-    for (uint32_t i = 0; i < l->sockets; i++) {
-        struct rt_tcp_socket *socket = &l->socket[i];
-        if (socket->dial) return rt_dial_pollfd(socket->dial, events);
-        if (socket->slice == l->posted) continue;
-        *events = POLLOUT;
-        return socket->fd;
-    }
+    if (!l->pair->connected) return rt_tcp_pair_pollfd(l->pair, events);
+    *events = POLLOUT;
+    for (uint32_t i = 0; i < l->pair->sockets; i++)
+        if (l->socket[i].slice < l->posted) return l->pair->fd[i];
     return -1;
 }

@@ -47,7 +47,7 @@ static bool addresses(int fd, struct rt_address *here, struct rt_address *there)
            rt_address_from_sockaddr(there, (struct sockaddr *)&name);
 }
 
-void rt_tcp_tune(struct rt_tcp_link *l, int fd)
+void rt_tcp_tune(struct rt_tcp_pair *pair, int fd)
 {
     struct rt_address here, there;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -57,14 +57,14 @@ void rt_tcp_tune(struct rt_tcp_link *l, int fd)
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
     if (!addresses(fd, &here, &there)) {
-        snprintf(l->where, sizeof(l->where), "(unnamed)");
+        snprintf(pair->where, sizeof(pair->where), "(unnamed)");
         return;
     }
     if (is_local(&here, &there) && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* pacing (bbr) only slows what never gets lost */
-    const char *interface = interface_of(&rt_control_places(l->link.fabric->control)[l->link.peer], &there);
+    const char *interface = interface_of(&rt_control_places(pair->fabric->control)[pair->peer], &there);
     snprintf(there.interface, sizeof(there.interface), "%s", interface);
-    rt_address_text(&there, l->where, sizeof(l->where));
+    rt_address_text(&there, pair->where, sizeof(pair->where));
 }
 
 uint32_t rt_tcp_choose_sockets(const struct rt_link *link)
@@ -97,7 +97,7 @@ ringtree_status rt_tcp_lost(struct rt_tcp_link *l, int number, const char *when)
     return rt_tcp_fail(l, RINGTREE_PEER_LOST,
                        "rank %u: the tcp connection %s rank %u (host %s, %s) %s %s; its process has ended or the "
                        "network between is broken: look at rank %u", link->fabric->rank, link->sender ? "to" : "from",
-                       link->peer, host, l->where, number ? rt_errno_words(number) : "was closed by it", when,
+                       link->peer, host, l->pair->where, number ? rt_errno_words(number) : "was closed by it", when,
                        link->peer);
 }
 

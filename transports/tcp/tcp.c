@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static struct rt_tcp_link *tcp(struct rt_link *link)
 {
@@ -27,14 +26,13 @@ static ringtree_status open_link(struct rt_link *link, struct rt_error *error)
     link->slots = RT_TCP_SLOTS;
     link->slot_bytes = (uint32_t)link->fabric->settings->number[RT_TCP_SLOT_BYTES];
     l->reserved = -1;
-    for (uint32_t i = 0; i < RT_TCP_MOST_SOCKETS; i++) l->socket[i].fd = -1;
     const size_t bytes =
-        link->sender ? (size_t)RT_TCP_SLOTS * link->slot_bytes : (size_t)link->slot_bytes + RT_TCP_AHEAD;
+        link->sender ? (size_t)RT_TCP_SLOTS * link->slot_bytes : (size_t)2 * link->slot_bytes + RT_TCP_FRAME_BYTES;
     l->memory = malloc(bytes); /* pages are touched only when used */
     if (!l->memory)
         return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the tcp link with rank %u (%zu bytes); lower "
                        "RINGTREE_TCP_SLOT_BYTES", link->fabric->rank, link->peer, bytes);
-    return link->sender ? rt_tcp_send_open(l, error) : rt_tcp_recv_open(l, error);
+    return rt_tcp_pair_open(l, error);
 }
 
 static int pollfd_of(struct rt_link *link, short *events)
@@ -55,11 +53,7 @@ static bool flushed(struct rt_link *link)
 static void close_link(struct rt_link *link)
 {
     struct rt_tcp_link *l = tcp(link);
-    for (uint32_t i = 0; l->memory && i < RT_TCP_MOST_SOCKETS; i++) { /* memory comes after the descriptors are -1 */
-        rt_dial_end(l->socket[i].dial);
-        if (l->socket[i].fd >= 0) close(l->socket[i].fd);
-        l->socket[i] = (struct rt_tcp_socket){ .fd = -1 };
-    }
+    rt_tcp_pair_close(l);
     free(l->memory);
     l->memory = NULL;
 }
@@ -67,12 +61,13 @@ static void close_link(struct rt_link *link)
 static const char *describe(struct rt_link *link, char *text, size_t capacity)
 {
     struct rt_tcp_link *l = tcp(link);
-    if (!l->where[0])
+    const struct rt_tcp_pair *pair = l->pair;
+    if (!pair || !pair->where[0])
         snprintf(text, capacity, "tcp, not connected");
-    else if (l->sockets > 1)
-        snprintf(text, capacity, "tcp %s, %u sockets", l->where, l->sockets);
+    else if (pair->sockets > 1)
+        snprintf(text, capacity, "tcp %s, %u sockets", pair->where, pair->sockets);
     else
-        snprintf(text, capacity, "tcp %s", l->where);
+        snprintf(text, capacity, "tcp %s", pair->where);
     return text;
 }
 

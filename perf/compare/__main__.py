@@ -1,0 +1,64 @@
+"""ringtree beside every installed peer, in one run: python3 perf/compare --help"""
+import argparse
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import libraries  # noqa: E402
+import points  # noqa: E402
+import report  # noqa: E402
+import rounds  # noqa: E402
+
+QUICK_SIZES = "4,56,1K,16K,64K,1M,4M,16M"
+FULL_SIZES = "4,16,56,256,1K,4K,16K,64K,256K,1M,4M,16M,64M"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="perf/compare", description="Runs ringtree and every installed peer in turn, verifies every result, "
+        "prints ratios within classes of equal cache-line time, and writes JSON, Markdown and plots. How it measures: "
+        "perf/baseline/README.md. Peers are installed by perf/compare/peers.")
+    parser.add_argument("--quick", action="store_true", help="under a minute: all_reduce, 2 ranks, shared memory")
+    parser.add_argument("--list", action="store_true", help="name the peers that are here, and why others are not")
+    parser.add_argument("--only", default=None, help="collectives, with commas (all of them)")
+    parser.add_argument("--ranks", default="2", help="numbers of ranks, with commas (2)")
+    parser.add_argument("--transport", default="shm", help="shm, tcp, with commas (shm)")
+    parser.add_argument("--sizes", default=None, help=f"bytes, with K and M ({FULL_SIZES})")
+    parser.add_argument("--place", default=None, help="in,out (both; quick: in place from 16 MiB only)")
+    parser.add_argument("--memory", default="private,shared", help="private,shared: shared is ringtree_mem_alloc()")
+    parser.add_argument("--peers", default=None, help="only peers whose names contain one of these words")
+    parser.add_argument("--build", action="append", help="ringtree's build directory (build); a second is compared too")
+    parser.add_argument("--rounds", type=int, default=5, help="starts of each library (5)")
+    parser.add_argument("--budget-ms", type=int, default=None, help="timing per point and start (40; quick: 15)")
+    parser.add_argument("--work", default=None, help="where programs and raw results go (compare/ in the build)")
+    parser.add_argument("--out", default=None, help="directory for compare.json, compare.md and plots: merged into it")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    options.build = options.build or ["build"]
+    options.work = os.path.abspath(options.work or os.path.join(options.build[0], "compare"))
+    os.makedirs(options.work, exist_ok=True)
+    options.only = (options.only or ("all_reduce" if options.quick else ",".join(points.COLLECTIVES))).split(",")
+    options.sizes = points.sizes_of(options.sizes or (QUICK_SIZES if options.quick else FULL_SIZES))
+    options.budget_ms = options.budget_ms or (15 if options.quick else 40)
+    here, missing = rounds.find(libraries.all_libraries(options.build), options)
+    for name, why in missing:
+        print(f"not here: {name}: {why}")
+    for library in here:
+        print(f"here: {library.name}: {library.version()}")
+    if options.list:
+        return 0
+    rows, failures = rounds.run(here, options)
+    report.print_ratios(rows)
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    wrong = [row for row in rows if row["wrong"]]
+    for row in wrong:
+        print(f"WRONG: {row['library']}: {row['wrong']} elements of {row['collective']}, {row['bytes']} bytes")
+    return 1 if wrong or any(f.startswith("ringtree") for f in failures) else 0
+
+
+sys.exit(main())

@@ -1,0 +1,156 @@
+"""The libraries that are compared: whether each is here, how its program is built, how its ranks are started.
+
+Adding one is adding a class and an entry in all_libraries()."""
+import os
+import shutil
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PROTOCOL = ["board.c", "pattern.c", "measure.c", "protocol.c"]
+FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wshadow", "-pthread"]
+
+
+class Missing(Exception):
+    """Why a library cannot take part, and how to get it."""
+
+
+def build(work, name, compiler, sources, more):
+    """Compile a peer's program unless it is newer than all that it is made from."""
+    program = os.path.join(work, name)
+    sources = [os.path.join(HERE, s) for s in PROTOCOL + sources]
+    inputs = sources + [os.path.join(HERE, h) for h in os.listdir(HERE) if h.endswith(".h")]
+    inputs += [word for word in more if word.endswith(".a")]
+    if os.path.exists(program) and all(os.path.getmtime(i) < os.path.getmtime(program) for i in inputs):
+        return program
+    done = subprocess.run([*compiler, *FLAGS, *sources, *more, "-o", program], capture_output=True, text=True)
+    if done.returncode:
+        raise Missing(f"its program does not compile: {done.stderr.strip()[:600]}")
+    return program
+
+
+def first_line(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stdout.strip() or done.stderr.strip()).split("\n")[0]
+
+
+class Library:
+    """One line of the comparison. `transports` are those it can be told to use."""
+    name = ""
+    transports = ("shm", "tcp", "netns")
+    collectives = None  # all
+    own_memory = False  # has memory of its own for buffers
+    program = None
+
+    def prepare(self, work):
+        """Build what is needed; raises Missing."""
+
+    def version(self):
+        return ""
+
+    def start(self, place, nranks):
+        """The words before the program, the environment, and the words after it. `place` says where ranks run."""
+        raise NotImplementedError
+
+    def command(self, place, nranks, flags):
+        before, environment, after = self.start(place, nranks)
+        return [*before, self.program, *after, *flags, "--ranks", str(nranks)], environment
+
+
+class Ringtree(Library):
+    own_memory = True
+
+    def __init__(self, build_directory, threads=False, label="ringtree"):
+        self.directory, self.threads = os.path.abspath(build_directory), threads
+        self.name = label + (" threads" if threads else "")
+        if threads:
+            self.transports = ("shm",)
+
+    def prepare(self, work):
+        library = os.path.join(self.directory, "lib", "libringtree.a")
+        if not os.path.exists(library):
+            raise Missing(f"{library} is not built: cmake -B {self.directory} && cmake --build {self.directory}")
+        sodium = subprocess.run(["pkg-config", "--libs", "libsodium"], capture_output=True, text=True).stdout.split()
+        mangled = self.directory.replace("/", "_")
+        self.program = build(work, f"ringtree{mangled}", ["cc"], ["ringtree_peer.c"],
+                             ["-I", os.path.join(ROOT, "include"), library, *sodium, "-lm"])
+
+    def version(self):
+        return f"library in {os.path.relpath(self.directory, ROOT)}"
+
+    def start(self, place, nranks):
+        environment = {"RINGTREE_TRANSPORTS": "tcp"} if place.transport == "tcp" else {}
+        if self.threads:
+            return [], environment, ["--threads"]
+        return [os.path.join(self.directory, "bin", "ringtree-run"), "-n", str(nranks)], environment, []
+
+
+def openmpi_environment():
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+class OpenMPI(Library):
+    """Debian's. Its own count of slots decides whether waiting ranks yield."""
+    run, compiler = "mpirun.openmpi", "mpicc.openmpi"
+
+    def __init__(self, pml):
+        self.pml, self.name = pml, f"openmpi {pml}"
+
+    def prepare(self, work):
+        if not shutil.which(self.run) or not shutil.which(self.compiler):
+            raise Missing("apt-get install openmpi-bin libopenmpi-dev")
+        if self.pml == "ucx" and "pml: ucx" not in subprocess.run(["ompi_info"], capture_output=True, text=True).stdout:
+            raise Missing("this Open MPI was built without UCX")
+        self.program = build(work, "openmpi", [self.compiler], ["mpi_peer.c"], [])
+
+    def version(self):
+        return first_line(self.run, "--version")
+
+    def components(self, place):
+        if self.pml == "ob1":
+            if place.transport == "shm":
+                return ["--mca", "pml", "ob1"], {}
+            return ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
+                    place.interface], {}
+        words = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any",
+                 "--mca", "osc", "ucx"]
+        if place.transport == "shm":
+            return words, {}
+        return words, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
+
+    def start(self, place, nranks):
+        words, environment = self.components(place)
+        environment.update(openmpi_environment())
+        before = [self.run, "-n", str(nranks), "--bind-to", "none", *words]
+        if nranks > len(os.sched_getaffinity(0)):
+            before.append("--oversubscribe")
+        for name in environment:
+            if name.startswith("UCX_"):
+                before += ["-x", name]
+        return before, environment, []
+
+
+class Mpich(Library):
+    """Debian's: ch4 over UCX."""
+    name, run, compiler = "mpich", "mpiexec.mpich", "mpicc.mpich"
+
+    def prepare(self, work):
+        if not shutil.which(self.run) or not shutil.which(self.compiler):
+            raise Missing("apt-get install mpich libmpich-dev")
+        self.program = build(work, "mpich", [self.compiler], ["mpi_peer.c"], [])
+
+    def version(self):
+        return " ".join(first_line("mpichversion").split()).replace("Version: ", "")
+
+    def start(self, place, nranks):
+        environment = {}
+        if place.transport != "shm":
+            environment = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
+        return [self.run, "-n", str(nranks)], environment, []
+
+
+def all_libraries(build_directories):
+    libraries = [Ringtree(build_directories[0])]
+    for other in build_directories[1:]:
+        libraries.append(Ringtree(other, label=f"ringtree@{other}"))
+    return libraries + [Ringtree(build_directories[0], threads=True), OpenMPI("ob1"), OpenMPI("ucx"), Mpich()]

@@ -1,0 +1,108 @@
+"""Rounds: every library is started in turn, measures all points of the round, and ends; then the next round."""
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import libraries
+import points
+
+Place = collections.namedtuple("Place", "transport interface")
+START_S = 150  # no start of a library takes longer
+
+
+def find(candidates, options):
+    """(those that can take part, [(name, why not)])"""
+    here, missing = [], []
+    for library in candidates:
+        wanted = not options.peers or library.name.startswith("ringtree") or any(
+            word in library.name for word in options.peers.split(","))
+        if not wanted:
+            continue
+        try:
+            library.prepare(options.work)
+            here.append(library)
+        except libraries.Missing as why:
+            missing.append((library.name, str(why)))
+    return here, missing
+
+
+def places_of(collective, size, options):
+    if collective == "broadcast":
+        return ["in"]
+    if collective not in points.IN_PLACE:
+        return ["out"]
+    if options.place:
+        return options.place.split(",")
+    return ["out", "in"] if not options.quick or size >= 16 << 20 else ["out"]
+
+
+def jobs_of(library, ranks, options):
+    """The --jobs of a program: sizes that share collective, place and memory in one."""
+    grouped = collections.defaultdict(list)
+    for collective in options.only:
+        if (collective == "send_recv" and ranks != 2) or (library.collectives and collective not in library.collectives):
+            continue
+        for size in [0] if collective == "barrier" else options.sizes:
+            for place in places_of(collective, size, options):
+                for memory in options.memory.split(","):
+                    if memory == "private" or (library.own_memory and size >= 1 << 16):
+                        grouped[f"{collective}:{place}:{memory}"].append(str(size))
+    return " ".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
+
+
+def run_to_end(command, environment):
+    """What went wrong, or None. Nothing that it started outlives it."""
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             text=True, env={**os.environ, **environment}, start_new_session=True)
+    try:
+        words = child.communicate(timeout=START_S)[1]
+    except subprocess.TimeoutExpired:
+        words = f"not done after {START_S} s"
+        child.returncode = -1
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
+    return f"status {child.returncode}: {words.strip()[-600:]}" if child.returncode else None
+
+
+def start_once(library, place, ranks, options):
+    """(rows, what went wrong)"""
+    board, out = (os.path.join(options.work, f"{name}.{os.getpid()}") for name in ("board", "rows"))
+    for path in (board, out):
+        with open(path, "w"):
+            pass
+    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, ranks, options), "--budget-ms",
+             str(options.budget_ms), "--least", "3" if options.quick else "5"]
+    failure = run_to_end(*library.command(place, ranks, flags))
+    with open(out) as lines:
+        rows = [json.loads(line) for line in lines]
+    os.remove(board)
+    os.remove(out)
+    for row in rows:
+        row.update(library=library.name, transport=place.transport, ranks=ranks)
+    return rows, failure
+
+
+def run(here, options):
+    rows, failures = [], []
+    for transport in options.transport.split(","):
+        place = Place(transport, "lo")
+        for ranks in map(int, options.ranks.split(",")):
+            taking_part = [library for library in here if transport in library.transports]
+            for turn in range(options.rounds):
+                begin = time.monotonic()
+                for library in list(taking_part):
+                    found, failure = start_once(library, place, ranks, options)
+                    rows += [dict(row, round=turn) for row in found]
+                    if failure:
+                        failures.append(f"{library.name}, {transport}, {ranks} ranks: {failure}")
+                        taking_part.remove(library)
+                print(f"{transport}, {ranks} ranks, round {turn + 1} of {options.rounds}: "
+                      f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
+    return rows, failures
