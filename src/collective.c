@@ -10,8 +10,17 @@ static ringtree_status no_memory(ringtree_comm *comm)
     return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for an operation", comm->rank);
 }
 
+/* The others go on with this call, so not being able to join it is a failure of the communicator. */
+static ringtree_status give_up(ringtree_comm *comm, ringtree_status status)
+{
+    if (status == RINGTREE_OK || status == RINGTREE_INVALID_SETTING) return status;
+    rt_engine_fail(comm->engine, &comm->error);
+    return rt_comm_failed(comm);
+}
+
 /* Groups note operations and start them later; everybody else starts at once. */
-static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation, ringtree_request **request)
+static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation, const struct rt_direct *begun,
+                             ringtree_request **request)
 {
     operation->next = NULL;
     if (comm->grouping) {
@@ -24,21 +33,14 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
     operation->request = rt_request_new(comm, 1);
     if (!operation->request) {
         rt_operation_drop(comm->engine, operation);
-        return no_memory(comm);
+        return give_up(comm, no_memory(comm));
     }
     ringtree_request *mine = operation->request;
     rt_engine_lock(comm->engine);
-    rt_engine_start(comm->engine, operation);
+    if (begun) rt_engine_resume(comm->engine, operation, begun);
+    else rt_engine_start(comm->engine, operation);
     rt_engine_unlock(comm->engine);
     return rt_request_hand(comm, mine, request);
-}
-
-/* The others go on with this call, so not being able to join it is a failure of the communicator. */
-static ringtree_status give_up(ringtree_comm *comm, ringtree_status status)
-{
-    if (status == RINGTREE_OK || status == RINGTREE_INVALID_SETTING) return status;
-    rt_engine_fail(comm->engine, &comm->error);
-    return rt_comm_failed(comm);
 }
 
 static size_t plan_bytes(const struct rt_call *call)
@@ -55,15 +57,28 @@ static void log_direct(ringtree_comm *comm, uint8_t collective)
            ringtree_collective_name((ringtree_collective)collective));
 }
 
+static bool is_alone(const ringtree_comm *comm)
+{
+    const struct rt_engine *engine = comm->engine;
+    return !comm->grouping && !engine->first && !engine->transfers && !engine->progress_thread_runs;
+}
+
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
 {
     struct rt_plan plan = { RT_BY_NOTHING, NULL, 0, 0 };
+    struct rt_direct direct = { 0 };
+    const struct rt_direct *begun = NULL;
     const struct rt_program *program = NULL;
     ringtree_status status = RINGTREE_OK;
     const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
     if (!nothing && (call->count || call->frame.collective == RINGTREE_BARRIER))
         status = rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root,
                                 &plan, &comm->error);
+    if (plan.method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
+    if (plan.method == RT_BY_DIRECT && !request && is_alone(comm)) {
+        if (rt_engine_direct(comm->engine, call, &direct)) return RINGTREE_OK;
+        begun = &direct;
+    }
     rt_engine_lock(comm->engine);
     if (status == RINGTREE_OK && plan.method == RT_BY_PROGRAM)
         status = rt_engine_program(comm->engine, plan.algorithm, call->frame.root, &program, &comm->error);
@@ -71,12 +86,11 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     rt_engine_unlock(comm->engine);
     if (status != RINGTREE_OK) return give_up(comm, status);
     if (!operation) return give_up(comm, no_memory(comm));
-    if (plan.method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     operation->method = plan.method;
     operation->program = program;
     operation->slice_bytes = plan.slice_bytes;
     operation->call = *call;
-    return begin(comm, operation, request);
+    return begin(comm, operation, begun, request);
 }
 
 ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, struct rt_transfer *sends,
@@ -101,7 +115,7 @@ ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, st
     operation->call = *call;
     operation->sends = sends;
     operation->recvs = recvs;
-    return begin(comm, operation, request);
+    return begin(comm, operation, NULL, request);
 }
 
 static void group_append(ringtree_comm *comm, struct rt_transfer *transfer, bool sends)

@@ -186,7 +186,7 @@ static ringtree_status compare(const ringtree_comm *comm, const struct farewell 
 static ringtree_status farewell(ringtree_comm *comm, struct rt_error *error)
 {
     /* A rank that still calls a collective learns from the watchdog that this one is in destroy. */
-    const struct farewell mine = { comm->engine->history, comm->engine->last_call };
+    const struct farewell mine = { rt_control_history(comm->control), comm->engine->last_call };
     const struct rt_frame frame = { .sequence = comm->engine->sequence + 1, .root = RT_NONE,
                                     .collective = RT_CALL_DESTROY };
     struct farewell *all = calloc(comm->nranks, sizeof *all);

@@ -38,6 +38,11 @@ void rt_control_record(struct rt_control *c, const struct rt_frame *frame)
     wake_watchdog(c);
 }
 
+uint64_t rt_control_history(const struct rt_control *c)
+{
+    return c->calls.hash;
+}
+
 void rt_control_record_done(struct rt_control *c, uint64_t sequence)
 {
     atomic_store_explicit(&c->calls.finished, sequence + 1, memory_order_release);

@@ -88,6 +88,8 @@ void rt_control_wake_clear(struct rt_control *control);
 /* A collective starts. Lock-free, ~10 ns. frame->lane and bytes are ignored. */
 void rt_control_record(struct rt_control *control, const struct rt_frame *frame);
 /* It is done on this rank. */
+/* A fingerprint of all calls so far: ranks with equal history made the same calls. */
+uint64_t rt_control_history(const struct rt_control *control);
 void rt_control_record_done(struct rt_control *control, uint64_t sequence);
 /* "all_reduce #7 (count 100, float32, sum)" */
 const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capacity);

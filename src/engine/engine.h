@@ -18,6 +18,7 @@
 #include "transports/transport.h"
 #include <pthread.h>
 
+#define RT_MOST_QUICK_POLLS  4000 /* then failures, timeouts and other requests are looked at too */
 #define RT_LANE_ALL_TO_ALL_V (RT_MAX_LANES - 1) /* algorithms stay below it */
 
 /* A link and how many slices were given to it: fewer sent() than posted means that memory is still borrowed. */
@@ -117,7 +118,6 @@ struct rt_engine {
     struct rt_queue            *sending, *receiving; /* per peer */
     uint64_t                    transfers;           /* alive */
     uint64_t                    sequence;            /* collectives started */
-    uint64_t                    history;             /* fingerprint of all calls so far */
     struct rt_frame             last_call;
     uint32_t                    direct_logged;       /* a bit per collective */
     struct rt_exchange         *exchange; /* the direct shared-memory paths; NULL: not all ranks share memory */
@@ -157,6 +157,12 @@ void rt_transfer_drop(struct rt_engine *engine, struct rt_transfer *transfer);
 /* Append to the collectives, numbered and recorded. The engine owns the operation from here; request->pending counts it
  * already. */
 void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
+/*
+ * A blocking call of the direct paths while nothing else is under way: no queue, no request, which is most calls of
+ * most programs. true: done. false: rt_engine_resume() an operation of the same call to go on where it came.
+ */
+bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
+void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct);
 /* A call takes its place in the order that all ranks must share. */
 void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame);
 /* Append a transfer to its peer's queue; numbers it. */

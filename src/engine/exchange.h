@@ -25,7 +25,7 @@
 #include <string.h>
 
 #define RT_PAYLOAD      56
-#define RT_PACKET_LINES 32
+#define RT_PACKET_LINES 9 /* more lines gain nothing over a cell */
 #define RT_PACKET       (RT_PAYLOAD * RT_PACKET_LINES)
 #define RT_TAG_BITS     24
 

@@ -66,13 +66,8 @@ static void cut(struct rt_engine *engine, struct rt_operation *operation)
     if (operation->slices == 0) operation->slices = 1;
 }
 
-/* FNV-1a over the words of every call so far: ranks with equal history made the same calls. */
 void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame)
 {
-    uint64_t words[4];
-    memcpy(words, frame, sizeof words);
-    words[3] &= UINT32_MAX; /* collective, type; not bytes */
-    for (int i = 0; i < 4; i++) engine->history = (engine->history ^ words[i]) * UINT64_C(0x100000001b3);
     engine->last_call = *frame;
     rt_control_record(engine->fabric.control, frame);
 }
@@ -86,9 +81,16 @@ static void number(struct rt_engine *engine, struct rt_operation *operation)
         operation->sends[peer].frame.sequence = operation->recvs[peer].frame.sequence = engine->sequence;
 }
 
-void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation)
+static void append(struct rt_engine *engine, struct rt_operation *operation)
 {
     operation->next = NULL;
+    if (engine->last) engine->last->next = operation;
+    else engine->first = operation;
+    engine->last = operation;
+}
+
+void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation)
+{
     number(engine, operation);
     if (operation->method == RT_BY_DIRECT) {
         memset(&operation->direct, 0, sizeof operation->direct);
@@ -96,28 +98,25 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation)
         memset(operation->lane, 0, operation->program->lanes * sizeof operation->lane[0]);
         cut(engine, operation);
     }
-    if (engine->last) engine->last->next = operation;
-    else engine->first = operation;
-    engine->last = operation;
+    append(engine, operation);
 }
 
 #ifdef RINGTREE_FAULT_SWITCHES
 /* RINGTREE_FAULT=corrupt:RANK flips a bit of that rank's results, so that checkers can be seen to fail. */
-static void corrupt(const struct rt_engine *engine, const struct rt_operation *operation)
+static void corrupt(const struct rt_engine *engine, const struct rt_call *call)
 {
     const char *fault = engine->fabric.settings->text[RT_FAULT];
     if (strncmp(fault, "corrupt:", 8) != 0 || (uint32_t)atoi(fault + 8) != engine->fabric.rank) return;
-    if (operation->call.output && operation->call.count)
-        ((unsigned char *)operation->call.output)[operation->call.count / 2 * operation->call.element] ^= 0x10;
+    if (call->output && call->count) ((unsigned char *)call->output)[call->count / 2 * call->element] ^= 0x10;
 }
+#else
+#define corrupt(engine, call) ((void)(engine))
 #endif
 
 static void operation_finish(struct rt_engine *engine)
 {
     struct rt_operation *operation = engine->first;
-#ifdef RINGTREE_FAULT_SWITCHES
-    corrupt(engine, operation);
-#endif
+    corrupt(engine, &operation->call);
     engine->first = operation->next;
     if (!engine->first) engine->last = NULL;
     rt_control_record_done(engine->fabric.control, operation->call.frame.sequence);
@@ -138,6 +137,34 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
                        "space or mappings are used up; raise ulimit -v, or use less of it",
                        engine->fabric.rank);
     return status;
+}
+
+/* Polls with nothing between them first: a peer that comes at the same time is seen soonest. */
+#define QUICK_POLLS 40
+
+bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+{
+    struct rt_difference differ;
+    bool moved;
+    call->frame.sequence = ++engine->sequence;
+    rt_engine_record(engine, &call->frame);
+    for (uint32_t polls = 0; polls < engine->spin_polls && polls < RT_MOST_QUICK_POLLS; polls++) {
+        ringtree_status status = rt_direct_advance(engine->exchange, direct, call, &moved, &differ);
+        if (status == RINGTREE_OK) {
+            corrupt(engine, call);
+            rt_control_record_done(engine->fabric.control, call->frame.sequence);
+            return true;
+        }
+        if (status != RINGTREE_IN_PROGRESS) return false;
+        if (polls >= QUICK_POLLS) rt_pause();
+    }
+    return false;
+}
+
+void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct)
+{
+    operation->direct = *direct;
+    append(engine, operation);
 }
 
 static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, struct rt_error *error)
