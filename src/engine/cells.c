@@ -52,7 +52,7 @@ static void read_block(struct rt_exchange *x, const struct rt_direct *direct, co
         x->sources[x->self] =
             (const unsigned char *)call->input + ((many ? x->self * call->count : 0) + block.at) * call->element;
     rt_only_givers(x, direct, call);
-    rt_combine(x, call, block.at, block.elements);
+    rt_combine(x, direct, call, block.at, block.elements);
 }
 
 ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,

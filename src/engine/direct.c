@@ -185,6 +185,7 @@ static void begin(struct rt_exchange *x, struct rt_direct *direct, const struct 
     direct->hash = call_hash(&call->frame);
     direct->root = rooted ? rt_node_find(x->node, call->frame.root) : RT_NONE;
     direct->way = way_of(x, call);
+    direct->streams = rt_streams(x, direct, call);
 }
 
 static ringtree_status advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, bool *moved)

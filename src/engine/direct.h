@@ -22,7 +22,8 @@ struct rt_direct {
     uint32_t phase, peer, line;
     size_t   block, blocks;
     uint64_t turn; /* of block 0 */
-    uint32_t way, hash, root, begun;
+    uint32_t way, hash, root;
+    bool     begun, streams; /* streams: results go past the caches */
 };
 
 /* The two calls that differ. */

@@ -116,10 +116,14 @@ void rt_prepare(const struct rt_exchange *x, const struct rt_call *call, void *t
                 size_t elements);
 /* target = sum of x->sources in rank order, divided for AVG */
 void rt_add_up(struct rt_exchange *x, const struct rt_call *call, void *target, size_t elements);
+/* A result into the caller's output. */
+void rt_put(const struct rt_direct *direct, void *target, const void *source, size_t bytes);
+bool rt_streams(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call);
 /* x->sources[i] = NULL where rank i gives nothing */
 void rt_only_givers(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call);
 /* What this rank makes of x->sources (NULL where a rank gives nothing): elements [at, at + elements) of its output. */
-void rt_combine(struct rt_exchange *x, const struct rt_call *call, size_t at, size_t elements);
+void rt_combine(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t at,
+                size_t elements);
 
 /* Block b of the input into the cell of `turn`. */
 void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,

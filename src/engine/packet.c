@@ -102,6 +102,6 @@ ringtree_status rt_packet_advance(struct rt_exchange *x, struct rt_direct *direc
     if (!rt_takes(direct, call, x->self)) return RINGTREE_OK;
     ringtree_status status = take_all(x, direct, call);
     if (status != RINGTREE_OK) return status;
-    if (call->frame.collective != RINGTREE_BARRIER) rt_combine(x, call, 0, call->count);
+    if (call->frame.collective != RINGTREE_BARRIER) rt_combine(x, direct, call, 0, call->count);
     return RINGTREE_OK;
 }

@@ -9,6 +9,8 @@
 #include "exchange.h"
 #include "reduce/reduce.h"
 
+#define STEP (16 << 10)
+
 struct whereabouts {
     uint64_t input, output;               /* addresses, for ranks of the same process */
     uint64_t input_offset, output_offset; /* in the shared file */
@@ -133,20 +135,23 @@ ringtree_status rt_reach_begin(struct rt_exchange *x, struct rt_direct *direct, 
 
 /* ---- the work */
 
-/* This rank's part of the sum, to the output of all (or of the root). */
+/* This rank's part of the sum, to the output of all (or of the root). In steps that stay in the first cache between the
+ * sum and its copies. */
 static void reduce_part(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
 {
     const size_t line = 64 / call->element;
-    const size_t part = (call->count / x->n + line) / line * line, step = (16 << 10) / call->element;
+    const size_t part = (call->count / x->n + line) / line * line, step = STEP / call->element;
     const uint32_t first = direct->root == RT_NONE ? x->self : direct->root;
+    unsigned char passing[STEP] __attribute__((aligned(64)));
     size_t at = part * x->self;
     const size_t end = at + part < call->count ? at + part : call->count;
     for (; at < end; at += step) {
         const size_t elements = end - at < step ? end - at : step, byte = at * call->element;
+        unsigned char *sum = direct->streams ? passing : x->outputs[first] + byte;
         for (uint32_t i = 0; i < x->n; i++) x->sources[i] = x->inputs[i] + byte;
-        rt_add_up(x, call, x->outputs[first] + byte, elements);
-        for (uint32_t i = 0; i < x->n && direct->root == RT_NONE; i++)
-            if (i != first) memcpy(x->outputs[i] + byte, x->outputs[first] + byte, elements * call->element);
+        rt_add_up(x, call, sum, elements);
+        for (uint32_t i = 0; i < x->n; i++)
+            if (x->outputs[i]) rt_put(direct, x->outputs[i] + byte, sum, elements * call->element);
     }
 }
 
@@ -160,12 +165,12 @@ static void work(struct rt_exchange *x, const struct rt_direct *direct, const st
     }
     if (c == RINGTREE_GATHER) {
         unsigned char *target = x->outputs[direct->root] + x->self * block;
-        if (target != call->input) rt_copy(target, call->input, block);
+        rt_put(direct, target, call->input, block);
         return;
     }
     for (uint32_t i = 0; i < x->n; i++)
         x->sources[i] = rt_gives(direct, call, i) ? x->inputs[i] + (rt_has_pieces(call) ? x->self * block : 0) : NULL;
-    rt_combine(x, call, 0, call->count);
+    rt_combine(x, direct, call, 0, call->count);
 }
 
 /* Phases: 0 work, 1 wait until the others have done theirs in this rank's arrays. */

@@ -6,6 +6,8 @@
 #include "exchange.h"
 #include "reduce/reduce.h"
 
+#define STEP (8 << 10)
+
 struct block {
     size_t at, part, end; /* elements: of the array; of one rank's part; one past the block */
 };
@@ -37,18 +39,25 @@ void rt_two_shot_write(struct rt_exchange *x, const struct rt_call *call, size_t
     }
 }
 
-static void reduce_part(struct rt_exchange *x, const struct rt_call *call, size_t b, uint64_t turn)
+/* In steps that stay in the first cache between the sum and its second copy. */
+static void reduce_part(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call,
+                        uint64_t turn)
 {
-    const struct block block = block_of(x, call, b);
+    const struct block block = block_of(x, call, direct->block);
+    const bool prepared = rt_is_prepared(call);
+    const size_t step = STEP / call->element;
     size_t at;
     const size_t elements = part_of(&block, x->self, &at);
-    for (uint32_t i = 0; i < x->n; i++) x->sources[i] = rt_in_cell(x, i, turn) + (at - block.at) * call->element;
-    if (!rt_is_prepared(call))
-        x->sources[x->self] = (const unsigned char *)call->input + at * call->element;
-    rt_add_up(x, call, rt_out_cell(x, x->self, turn), elements);
+    for (size_t done = 0; done < elements; done += step) {
+        const size_t now = elements - done < step ? elements - done : step, byte = (at + done) * call->element;
+        const size_t cell = (at + done - block.at) * call->element;
+        unsigned char *result = rt_out_cell(x, x->self, turn) + done * call->element;
+        for (uint32_t i = 0; i < x->n; i++) x->sources[i] = rt_in_cell(x, i, turn) + cell;
+        if (!prepared) x->sources[x->self] = (const unsigned char *)call->input + byte;
+        rt_add_up(x, call, result, now);
+        rt_put(direct, (unsigned char *)call->output + byte, result, now * call->element);
+    }
     rt_done_publish(x, turn);
-    rt_copy((unsigned char *)call->output + at * call->element, rt_out_cell(x, x->self, turn),
-            elements * call->element);
 }
 
 static bool take_parts(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, uint64_t turn,
@@ -61,8 +70,8 @@ static bool take_parts(struct rt_exchange *x, struct rt_direct *direct, const st
         const size_t elements = part_of(&block, i, &at);
         if (i == x->self) continue;
         if (atomic_load_explicit(&x->area[i]->done, memory_order_acquire) < turn) return false;
-        rt_copy((unsigned char *)call->output + at * call->element, rt_out_cell(x, i, turn),
-                elements * call->element);
+        rt_put(direct, (unsigned char *)call->output + at * call->element, rt_out_cell(x, i, turn),
+               elements * call->element);
         *moved = true;
     }
     direct->peer = 0;
@@ -101,7 +110,7 @@ ringtree_status rt_two_shot_advance(struct rt_exchange *x, struct rt_direct *dir
             direct->phase = 1;
             ringtree_status status = rt_await(x, direct, turn);
             if (status != RINGTREE_OK) return status;
-            reduce_part(x, call, direct->block, turn);
+            reduce_part(x, direct, call, turn);
             direct->phase = 2;
             *moved = true;
         }

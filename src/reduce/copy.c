@@ -99,6 +99,12 @@ void rt_copy(void *target, const void *source, size_t bytes)
     stream_end();
 }
 
+void rt_copy_stream(void *target, const void *source, size_t bytes)
+{
+    stream(target, source, bytes);
+    stream_end();
+}
+
 void rt_reduce_many_stream(void *target, const void *const *sources, uint32_t n, size_t count, ringtree_type type,
                            ringtree_op op)
 {

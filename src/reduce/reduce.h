@@ -44,6 +44,9 @@ bool rt_divides_first(ringtree_type type);
 /* memcpy that streams past the caches when `bytes` is 32 MiB or more; target may equal source. Figures in copy.c. */
 void rt_copy(void *target, const void *source, size_t bytes);
 
+/* memcpy past the caches whatever the size; complete, for others too, when it returns. */
+void rt_copy_stream(void *target, const void *source, size_t bytes);
+
 /* Conversions, exact or rounded to nearest even; for tests, codecs and the benchmark's verification. */
 float    rt_to_float(const void *source, ringtree_type type);          /* narrow floats */
 void     rt_from_float(void *target, float value, ringtree_type type); /* narrow floats */
