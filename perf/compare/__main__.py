@@ -52,6 +52,7 @@ def main():
     if options.list:
         return 0
     rows, failures = rounds.run(here, options)
+    report.print_times(rows)
     report.print_ratios(rows)
     for failure in failures:
         print(f"FAILED: {failure}")

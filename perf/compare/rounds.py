@@ -40,7 +40,13 @@ def places_of(collective, size, options):
     return ["out", "in"] if not options.quick or size >= 16 << 20 else ["out"]
 
 
-def jobs_of(library, ranks, options):
+def memories_of(library, transport, size, options):
+    """Memory that others can reach is measured where it can matter."""
+    own = library.own_memory and transport == "shm" and size >= 1 << 16
+    return [memory for memory in options.memory.split(",") if memory == "private" or own]
+
+
+def jobs_of(library, transport, ranks, options):
     """The --jobs of a program: sizes that share collective, place and memory in one."""
     grouped = collections.defaultdict(list)
     for collective in options.only:
@@ -48,9 +54,8 @@ def jobs_of(library, ranks, options):
             continue
         for size in [0] if collective == "barrier" else options.sizes:
             for place in places_of(collective, size, options):
-                for memory in options.memory.split(","):
-                    if memory == "private" or (library.own_memory and size >= 1 << 16):
-                        grouped[f"{collective}:{place}:{memory}"].append(str(size))
+                for memory in memories_of(library, transport, size, options):
+                    grouped[f"{collective}:{place}:{memory}"].append(str(size))
     return " ".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
 
 
@@ -77,7 +82,7 @@ def start_once(library, place, ranks, options):
     for path in (board, out):
         with open(path, "w"):
             pass
-    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, ranks, options), "--budget-ms",
+    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, place.transport, ranks, options), "--budget-ms",
              str(options.budget_ms), "--least", "3" if options.quick else "5"]
     failure = run_to_end(*library.command(place, ranks, flags))
     with open(out) as lines:
