@@ -1,9 +1,10 @@
 /*
  * The cut of topk: the exact magnitude of the k-th largest, and how many of its equals are kept.
  *
- * A sample of the array says which magnitude is about as large, and a little smaller to be safe. Those above that are
- * collected, 1.3 times k of them or so, and the k-th largest is found among them digit by digit. Should the sample have
- * misled (too few above it, or more than there is room for), the digits are found in the whole array: slower, the same cut.
+ * A sample of the array says which magnitude is about as large, and a little smaller to be safe. Those above that
+ * are collected, 1.3 times k of them or so, and the k-th largest is found among them digit by digit. Should the
+ * sample have misled (too few above it, or more than there is room for), the digits are found in the whole array:
+ * slower, the same cut.
  */
 #include "families.h"
 #include "kernels.h"
@@ -44,7 +45,9 @@ size_t rt_topk_scratch(size_t count, size_t kept)
 
 /* ------------------------------------------------------------------ digit by digit */
 
-/* Counts, of the finite magnitudes that agree with `prefix` above `shift` + `bits`, how many have each digit there. */
+/*
+ * Counts, of the finite magnitudes that agree with `prefix` above `shift` + `bits`, how many have each digit there.
+ */
 static void count_digits(const struct pool *pool, uint32_t prefix, int shift, int bits, size_t *counts)
 {
     const uint32_t mask = (1u << bits) - 1;
@@ -56,7 +59,10 @@ static void count_digits(const struct pool *pool, uint32_t prefix, int shift, in
     }
 }
 
-/* The `kept`-th largest magnitude; *ties: how many of exactly it are kept, SIZE_MAX for all. 0 when there are fewer. */
+/*
+ * The `kept`-th largest magnitude; *ties: how many of exactly it are kept, SIZE_MAX for all. 0 when there are
+ * fewer.
+ */
 static uint32_t nth_largest(const struct pool *pool, size_t kept, size_t *ties)
 {
     static const int shifts[] = { 20, 10, 0 };

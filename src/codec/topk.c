@@ -72,7 +72,10 @@ static uint32_t load_magnitude(const unsigned char *p)
 
 /* ------------------------------------------------------------------ encode */
 
-/* Within the group that begins at element `first`: all from `magnitude` on before ties_end, all above it from there. */
+/*
+ * Within the group that begins at element `first`: all from `magnitude` on before ties_end, all above it from
+ * there.
+ */
 static void mark_kept(struct group *group, uint64_t first, const struct rt_cut *cut)
 {
     const struct rt_codec_kernels *kernels = rt_codec_kernels();
@@ -130,7 +133,8 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
 }
 
 /* The places and values of block `b`; what is sent leaves the residual. Returns how many. */
-static uint32_t encode_kept(struct group *group, size_t b, size_t value_bytes, unsigned char *to, unsigned char *residual)
+static uint32_t encode_kept(struct group *group, size_t b, size_t value_bytes, unsigned char *to,
+                            unsigned char *residual)
 {
     const uint32_t kept = kept_in(group, b);
     unsigned char *places = to, *values = to + kept;
@@ -189,7 +193,8 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
         mark_kept(&group, part->first + i, &part->cut);
         look(&group, value_bytes, report);
         if (value_bytes == 1) memcpy(scales + i / RT_TOPK_GROUP * sizeof(float), &group.scale, sizeof group.scale);
-        to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual ? residual + i * sizeof(float) : NULL);
+        to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual);
+        if (residual) residual += group.count * sizeof(float);
     }
     return (size_t)(to - bytes);
 }
