@@ -18,7 +18,6 @@
 
 #define RAW_SCALE 0xffffffffu
 #define RAW_BYTE 0xffu
-#define INFINITE 0x7f800000u
 #define ROUNDS_UP_BF16 0x7f7f8000u /* the first magnitude that would become infinite */
 #define ROUNDS_UP_FP16 0x477ff000u /* 65520 */
 
@@ -84,7 +83,7 @@ static ringtree_type float_type(const struct rt_codec *codec)
 static bool must_be_raw(const struct rt_codec *codec, uint32_t peak)
 {
     if (codec->kind == RT_CODEC_BF16) return peak >= ROUNDS_UP_BF16;
-    return peak >= (codec->kind == RT_CODEC_FP16 ? ROUNDS_UP_FP16 : INFINITE);
+    return peak >= (codec->kind == RT_CODEC_FP16 ? ROUNDS_UP_FP16 : RT_INFINITE);
 }
 
 /* The seed of one block: a mixer of 64 bits over what names it. */
@@ -169,7 +168,7 @@ static bool encode_block(const struct rt_codec *codec, const struct rt_part *par
         from = memcpy(padded, values, count * sizeof(float));
     }
     const uint32_t peak = rt_codec_kernels()->peak(from, whole);
-    report->nonfinite_blocks += peak >= INFINITE;
+    report->nonfinite_blocks += peak >= RT_INFINITE;
     if (must_be_raw(codec, peak)) {
         write_raw(codec, place, values, count);
         return true;

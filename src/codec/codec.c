@@ -55,6 +55,11 @@ ringtree_status rt_codec_check(const struct rt_codec *codec, struct rt_error *er
     return RINGTREE_OK;
 }
 
+bool rt_codec_spares(uint32_t dimensions, size_t count)
+{
+    return dimensions < 2 || count < RT_SPARED_BELOW;
+}
+
 size_t rt_codec_align(const struct rt_codec *codec)
 {
     if (codec->kind == RT_CODEC_NONE) return 1;

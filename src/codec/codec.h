@@ -52,6 +52,10 @@ const char *rt_codec_name(enum rt_codec_kind kind);
 /* Is it one that the calls below take? RINGTREE_INVALID_ARGUMENT says which field is wrong and what it may be. */
 ringtree_status rt_codec_check(const struct rt_codec *codec, struct rt_error *error);
 
+/* Small tensors and those with one dimension (biases, norms) stay exact unless the caller insists. */
+bool rt_codec_spares(uint32_t dimensions, size_t count);
+#define RT_SPARED_BELOW 1024
+
 /* Parts begin at multiples of so many elements. */
 size_t rt_codec_align(const struct rt_codec *codec);
 
@@ -85,10 +89,10 @@ size_t rt_topk_scratch(size_t count, size_t kept);
 
 /*
  * The cut that keeps the `kept` largest finite magnitudes of `values`: exactly so many, of equal ones the first.
- * Zeros are never kept, so there may be fewer. Non-finite elements are not counted, they travel anyway. `scratch`
- * may be NULL (slower, the same answer).
+ * Zeros are never kept, so there may be fewer. Non-finite elements are not counted, they travel anyway. values[0]
+ * is element `first` of the tensor. `scratch` may be NULL (slower, the same answer).
  */
-struct rt_cut rt_topk_select(const void *values, size_t count, size_t kept, uint32_t *scratch);
+struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch);
 
 /* ------------------------------------------------------------------ encode, decode */
 

@@ -17,7 +17,6 @@
 #define RAW 255
 #define BLOCKS (RT_TOPK_GROUP / RT_BLOCK) /* of a group */
 #define WORDS (RT_BLOCK / 64)             /* of a block's marks */
-#define INFINITE 0x7f800000u
 #define LEVELS 127.0f
 
 /* The group that is being encoded: what is kept, and which blocks are raw. */
@@ -120,8 +119,8 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
         const size_t count = block_count(group->count, b);
         uint32_t peak = 0;
         if (kept) peak = rt_codec_kernels()->peak(group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK);
-        group->raw[b] = peak >= INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
-        report->nonfinite_blocks += peak >= INFINITE;
+        group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
+        report->nonfinite_blocks += peak >= RT_INFINITE;
         if (!group->raw[b]) report->kept += kept;
         if (!group->raw[b] && peak > group_peak) group_peak = peak;
     }
@@ -244,7 +243,7 @@ static const char *wrong_with_kept(const unsigned char *places, uint32_t kept, s
         if (places[i] >= count) return "a place is outside its block";
         if (i && places[i] <= places[i - 1]) return "places do not rise";
         if (value_bytes == 1 && values[i] == 0x80) return "a code is the one that is not used";
-        if (value_bytes != 1 && load_magnitude(values + i * value_bytes) >= INFINITE)
+        if (value_bytes != 1 && load_magnitude(values + i * value_bytes) >= RT_INFINITE)
             return "NaN or infinity outside a raw block";
     }
     return NULL;

@@ -1,4 +1,7 @@
-/* Values that go wrong first: NaN, infinity, subnormals, zeros, the largest float; and the same bits from every path. */
+/*
+ * Values that go wrong first: NaN, infinity, subnormals, zeros, the largest float; and the same bits from every
+ * path.
+ */
 #include "reduce/reference.h"
 #include "two_shot.h"
 
@@ -29,7 +32,7 @@ static void code(struct coded *coded, const struct rt_codec *codec, const float 
 {
     struct rt_part part = { .count = count, .step = 3, .rank = 1 };
     struct rt_error error = { 0 };
-    if (codec->kind == RT_CODEC_TOPK) part.cut = rt_topk_select(values, count, rt_topk_kept(codec, count), NULL);
+    if (codec->kind == RT_CODEC_TOPK) part.cut = rt_topk_select(values, 0, count, rt_topk_kept(codec, count), NULL);
     memset(coded, 0, sizeof *coded);
     coded->length = rt_codec_encode(codec, &part, values, coded->residual, coded->bytes, &coded->report);
     CHECK(coded->length <= rt_codec_max_bytes(codec, count));
