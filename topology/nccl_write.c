@@ -38,7 +38,7 @@ static void write_kept(const struct writer *w, uint32_t v, const char *prefix)
 
     for (uint32_t i = 0; rt_attribute_at(w->graph, v, i, &key, &value); i++) {
         const bool of_pci = strncmp(key, "pci.", 4) == 0;
-        if (of_pci == (*prefix != '\0') && strcmp(key, "gpu") != 0)
+        if (of_pci == (*prefix != '\0') && strcmp(key, "gpu") != 0 && strcmp(key, "implied") != 0)
             write_attribute(w, key + strlen(prefix), value);
     }
 }
@@ -114,6 +114,14 @@ static void write_port(const struct writer *w, uint32_t v, unsigned depth)
     fputs("/>\n", w->out);
 }
 
+/* A port that stands for what a skeleton does not name. */
+static bool is_implied(const struct rt_graph *g, uint32_t port)
+{
+    const char *implied = rt_attribute(g, port, "implied");
+
+    return implied && *implied;
+}
+
 /* A <nic> around the ports of a NIC, or of a processor. */
 static void write_ports(const struct writer *w, uint32_t v, unsigned depth)
 {
@@ -122,7 +130,7 @@ static void write_ports(const struct writer *w, uint32_t v, unsigned depth)
 
     for (uint32_t i = g->children_from[v]; i < g->children_from[v + 1]; i++) {
         const uint32_t port = g->child[i];
-        if (g->vertex[port].kind != RT_PORT || rt_attribute(g, port, "implied"))
+        if (g->vertex[port].kind != RT_PORT || is_implied(g, port))
             continue;
         if (!open) {
             indent(w, depth);
