@@ -10,7 +10,8 @@ import time
 import libraries
 import points
 
-Place = collections.namedtuple("Place", "transport interface")
+# hosts: network namespaces that stand for machines; none: all ranks are here
+Place = collections.namedtuple("Place", "transport interface address hosts")
 START_S = 150  # no start of a library takes longer
 
 
@@ -18,8 +19,8 @@ def find(candidates, options):
     """(those that can take part, [(name, why not)])"""
     here, missing = [], []
     for library in candidates:
-        wanted = not options.peers or library.name.startswith("ringtree") or any(
-            word in library.name for word in options.peers.split(","))
+        words = options.peers.split(",") if options.peers else [library.name if library.quick or not options.quick else "-"]
+        wanted = library.name.startswith("ringtree") or any(word in library.name for word in words)
         if not wanted:
             continue
         try:
@@ -97,7 +98,7 @@ def start_once(library, place, ranks, options):
 def run(here, options):
     rows, failures = [], []
     for transport in options.transport.split(","):
-        place = Place(transport, "lo")
+        place = Place(transport, "lo", "127.0.0.1", [])
         for ranks in map(int, options.ranks.split(",")):
             taking_part = [library for library in here if transport in library.transports]
             for turn in range(options.rounds):
