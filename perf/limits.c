@@ -1,12 +1,12 @@
 /*
- * What this machine could do at the same size in the same minute: every rank copies with memcpy at once; every rank
- * sends to the next and receives from the previous over one plain TCP connection on the loopback at once. Both are
- * bytes per rank and second, as busbw is.
+ * --limits: what this machine could do at the same size in the same minute. Every rank copies with memcpy at once;
+ * every rank sends to the next and receives from the previous over one plain TCP connection on the loopback at once.
+ * Both are bytes per rank and second, as busbw is. Meters of the machine itself, without ranks, are in perf/limits/.
  */
 #include "perf.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "limits/limits.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -20,7 +20,8 @@
 #define MOST_ITERATIONS 20u
 
 struct sockets {
-    int next, previous; /* -1: there are none */
+    int           next, previous; /* -1: there are none */
+    struct duplex duplex;
 };
 
 /* What a rank tells the others: where it listens, and the word by which its neighbour is known. */
@@ -91,12 +92,11 @@ static void close_sockets(struct sockets *sockets)
     sockets->next = sockets->previous = -1;
 }
 
-static void tune(const struct sockets *sockets)
+static void tune(struct sockets *sockets)
 {
     const int on = 1;
     setsockopt(sockets->next, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    fcntl(sockets->next, F_SETFL, O_NONBLOCK);
-    fcntl(sockets->previous, F_SETFL, O_NONBLOCK);
+    sockets->duplex = (struct duplex){ { sockets->next }, { sockets->previous }, 1, 0, WAIT_MS };
 }
 
 /* All ranks keep their sockets, or none does. */
@@ -134,7 +134,7 @@ ringtree_status limits_open(struct bench *bench)
         free(all);
         return fail(bench, RINGTREE_NO_MEMORY, "out of memory");
     }
-    *bench->sockets = (struct sockets){ -1, -1 };
+    *bench->sockets = (struct sockets){ -1, -1, { .sockets = 0 } };
     ringtree_status status = open_ring(bench, bench->sockets, all);
     free(all);
     return status;
@@ -147,30 +147,9 @@ void limits_close(struct bench *bench)
     bench->sockets = NULL;
 }
 
-/* Moves what can be moved; false: the connection has failed. */
-static bool move_some(const struct bench *bench, size_t bytes, size_t *sent, size_t *received)
-{
-    const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-    ssize_t out = *sent < bytes ? send(bench->sockets->next, bench->block[0] + *sent, bytes - *sent, flags) : 0;
-    if (out < 0 && errno != EAGAIN && errno != EINTR) return false;
-    ssize_t in = *received < bytes
-                     ? recv(bench->sockets->previous, bench->block[1] + *received, bytes - *received, MSG_DONTWAIT)
-                     : 1;
-    if (in == 0 || (in < 0 && errno != EAGAIN && errno != EINTR)) return false;
-    if (out > 0) *sent += (size_t)out;
-    if (in > 0 && *received < bytes) *received += (size_t)in;
-    if (out > 0 || (in > 0 && *received <= bytes)) return true;
-    struct pollfd waits[2] = { { .fd = *sent < bytes ? bench->sockets->next : -1, .events = POLLOUT },
-                               { .fd = bench->sockets->previous, .events = POLLIN } };
-    return poll(waits, 2, WAIT_MS) > 0;
-}
-
 static bool exchange(const struct bench *bench, size_t bytes)
 {
-    size_t sent = 0, received = 0;
-    while (sent < bytes || received < bytes)
-        if (!move_some(bench, bytes, &sent, &received)) return false;
-    return true;
+    return duplex_exchange(&bench->sockets->duplex, bench->block[0], bench->block[1], bytes);
 }
 
 static bool copy(const struct bench *bench, size_t bytes)

@@ -190,18 +190,35 @@ uint32_t rt_graph_attach(struct rt_graph *graph, enum rt_vertex_kind kind, uint3
     return joined ? vertex : RT_NO_VERTEX;
 }
 
+static void join(struct rt_graph *graph, uint32_t a, uint32_t b, float gbs)
+{
+    struct rt_edge *edge = rt_graph_connect(graph, RT_BETWEEN, a, b);
+
+    if (edge && gbs > 0)
+        edge->gbs = (struct rt_value){ gbs, RT_KNOWN };
+}
+
+static bool is_processor_of(const struct rt_graph *graph, uint32_t vertex, uint32_t machine)
+{
+    return graph->vertex[vertex].parent == machine &&
+           (graph->vertex[vertex].kind == RT_PACKAGE || graph->vertex[vertex].kind == RT_NUMA);
+}
+
 void rt_graph_join_processors(struct rt_graph *graph, uint32_t machine, float gbs)
 {
-    for (uint32_t a = machine; a < graph->nvertices; a++) {
-        if (graph->vertex[a].parent != machine || graph->vertex[a].kind > RT_NUMA)
+    bool devices = false;
+
+    for (uint32_t v = machine + 1; v < graph->nvertices; v++)
+        devices |= graph->vertex[v].parent == machine && graph->vertex[v].kind > RT_NUMA &&
+                   graph->vertex[v].kind != RT_NVSWITCH;
+    for (uint32_t a = machine + 1; a < graph->nvertices; a++) {
+        if (!is_processor_of(graph, a, machine))
             continue;
-        for (uint32_t b = a + 1; b < graph->nvertices && !rt_graph_failed(graph); b++) {
-            if (graph->vertex[b].parent != machine || graph->vertex[b].kind > RT_NUMA)
-                continue;
-            struct rt_edge *edge = rt_graph_connect(graph, RT_BETWEEN, a, b);
-            if (edge && gbs > 0)
-                edge->gbs = (struct rt_value){ gbs, RT_KNOWN };
-        }
+        if (devices)
+            join(graph, machine, a, gbs);
+        for (uint32_t b = a + 1; b < graph->nvertices && !rt_graph_failed(graph); b++)
+            if (is_processor_of(graph, b, machine))
+                join(graph, a, b, gbs);
     }
 }
 

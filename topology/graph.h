@@ -99,8 +99,8 @@ struct rt_edge *rt_graph_connect(struct rt_graph *graph, enum rt_edge_kind kind,
 /* Both at once: a vertex and the edge from its parent, which goes to *edge unless that is NULL. */
 uint32_t rt_graph_attach(struct rt_graph *graph, enum rt_vertex_kind kind, uint32_t parent, enum rt_edge_kind edge_kind,
                          struct rt_edge **edge);
-/* Links of kind RT_BETWEEN among all packages of a machine, or among its NUMA domains that are in no package.
- * gbs 0: not known. */
+/* Links of kind RT_BETWEEN among all packages of a machine and its NUMA domains that are in no package, and to the
+ * machine itself where devices hang there, near to none of them. gbs 0: not known. */
 void rt_graph_join_processors(struct rt_graph *graph, uint32_t machine, float gbs);
 /* Makes a failure stick that a builder found; the first one is kept. */
 void rt_graph_refuse(struct rt_graph *graph, ringtree_status status, const char *format, ...)

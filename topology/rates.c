@@ -3,8 +3,8 @@
  *
  * PCIe payload is 3/4 of the raw rate: 12 GB/s of 16 at 3.0 x16, what GPUs and NICs were seen to reach. An NVLink's
  * payload per direction was 18 of 20 GB/s on P100, 20 of 25 on V100 and A100, 20.6 on H100, 40.1 of 50 on B200; a
- * PCIe card's bridge (sm 86) 12. Inter-socket links are the worst of those in use, as nothing in a file tells them:
- * 10 GB/s for device to device across Skylake's UPI.
+ * PCIe card's bridge (sm 86) 12. Nothing in a file tells how fast sockets are joined; device to device they were seen
+ * to carry 10 GB/s on Skylake, 22 on Sapphire Rapids (model 143 and later), 16 on EPYC.
  */
 #include "rates.h"
 #include <stdlib.h>
@@ -89,6 +89,15 @@ static struct rt_value nvlink_value(const struct rt_graph *graph, const struct r
     return one > 0 ? (struct rt_value){ one * edge->count, RT_KNOWN } : (struct rt_value){ 20.0f * edge->count, RT_ASSUMED };
 }
 
+static float between_gbs(const struct rt_graph *graph, uint32_t processor)
+{
+    const char *vendor = rt_attribute(graph, processor, "vendor"), *model = rt_attribute(graph, processor, "modelid");
+
+    if (vendor && strcmp(vendor, "AuthenticAMD") == 0)
+        return 16;
+    return vendor && model && strcmp(vendor, "GenuineIntel") == 0 && strtoul(model, NULL, 10) >= 143 ? 22 : 10;
+}
+
 static struct rt_value gbs_of(const struct rt_graph *graph, const struct rt_edge *edge)
 {
     const float pci_gbs = rt_pci_gbs(edge->generation, edge->width);
@@ -98,7 +107,7 @@ static struct rt_value gbs_of(const struct rt_graph *graph, const struct rt_edge
     case RT_PCI_LINK:  return (struct rt_value){ pci_gbs, pci_gbs > 0 ? RT_KNOWN : RT_UNKNOWN };
     case RT_HOST_LINK: return (struct rt_value){ 200, RT_ASSUMED };
     case RT_INSIDE:    return (struct rt_value){ graph->vertex[edge->b].kind == RT_CORES ? 10 : 100, RT_ASSUMED };
-    case RT_BETWEEN:   return (struct rt_value){ 10, RT_ASSUMED };
+    case RT_BETWEEN:   return (struct rt_value){ between_gbs(graph, edge->b), RT_ASSUMED };
     case RT_PORT_LINK: return (struct rt_value){ 200, RT_ASSUMED };
     default:           return (struct rt_value){ 12.5f, RT_ASSUMED }; /* 100 Gbit/s */
     }

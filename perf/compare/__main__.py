@@ -31,6 +31,7 @@ def arguments():
     parser.add_argument("--build", action="append", help="ringtree's build directory (build); a second is compared too")
     parser.add_argument("--rounds", type=int, default=5, help="starts of each library (5)")
     parser.add_argument("--budget-ms", type=int, default=None, help="timing per point and start (40; quick: 15)")
+    parser.add_argument("--wheels", default="build/peers", help="where perf/compare/peers put wheels (build/peers)")
     parser.add_argument("--work", default=None, help="where programs and raw results go (compare/ in the build)")
     parser.add_argument("--out", default=None, help="directory for compare.json, compare.md and plots: merged into it")
     return parser.parse_args()
@@ -44,7 +45,7 @@ def main():
     options.only = (options.only or ("all_reduce" if options.quick else ",".join(points.COLLECTIVES))).split(",")
     options.sizes = points.sizes_of(options.sizes or (QUICK_SIZES if options.quick else FULL_SIZES))
     options.budget_ms = options.budget_ms or (15 if options.quick else 40)
-    here, missing = rounds.find(libraries.all_libraries(options.build), options)
+    here, missing = rounds.find(libraries.all_libraries(options.build, os.path.abspath(options.wheels)), options)
     for name, why in missing:
         print(f"not here: {name}: {why}")
     for library in here:
@@ -52,6 +53,7 @@ def main():
     if options.list:
         return 0
     rows, failures = rounds.run(here, options)
+    report.print_times(rows)
     report.print_ratios(rows)
     for failure in failures:
         print(f"FAILED: {failure}")

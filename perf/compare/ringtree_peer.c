@@ -88,7 +88,7 @@ static int ringtree_run(void *context, const struct call *call)
 
 static int take_part(struct member *member)
 {
-    const struct peer peer = { member, ringtree_open, ringtree_run, ringtree_shared, ringtree_close };
+    const struct peer peer = { member, false, ringtree_open, ringtree_run, ringtree_shared, ringtree_close };
     return protocol_rank(member->options, &peer, member->rank);
 }
 

@@ -10,7 +10,8 @@ import time
 import libraries
 import points
 
-Place = collections.namedtuple("Place", "transport interface")
+# hosts: network namespaces that stand for machines; none: all ranks are here
+Place = collections.namedtuple("Place", "transport interface address hosts")
 START_S = 150  # no start of a library takes longer
 
 
@@ -18,8 +19,8 @@ def find(candidates, options):
     """(those that can take part, [(name, why not)])"""
     here, missing = [], []
     for library in candidates:
-        wanted = not options.peers or library.name.startswith("ringtree") or any(
-            word in library.name for word in options.peers.split(","))
+        words = options.peers.split(",") if options.peers else [library.name if library.quick or not options.quick else "-"]
+        wanted = library.name.startswith("ringtree") or any(word in library.name for word in words)
         if not wanted:
             continue
         try:
@@ -40,7 +41,13 @@ def places_of(collective, size, options):
     return ["out", "in"] if not options.quick or size >= 16 << 20 else ["out"]
 
 
-def jobs_of(library, ranks, options):
+def memories_of(library, transport, size, options):
+    """Memory that others can reach is measured where it can matter."""
+    own = library.own_memory and transport == "shm" and size >= 1 << 16
+    return [memory for memory in options.memory.split(",") if memory == "private" or own]
+
+
+def jobs_of(library, transport, ranks, options):
     """The --jobs of a program: sizes that share collective, place and memory in one."""
     grouped = collections.defaultdict(list)
     for collective in options.only:
@@ -48,9 +55,8 @@ def jobs_of(library, ranks, options):
             continue
         for size in [0] if collective == "barrier" else options.sizes:
             for place in places_of(collective, size, options):
-                for memory in options.memory.split(","):
-                    if memory == "private" or (library.own_memory and size >= 1 << 16):
-                        grouped[f"{collective}:{place}:{memory}"].append(str(size))
+                for memory in memories_of(library, transport, size, options):
+                    grouped[f"{collective}:{place}:{memory}"].append(str(size))
     return " ".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
 
 
@@ -77,7 +83,7 @@ def start_once(library, place, ranks, options):
     for path in (board, out):
         with open(path, "w"):
             pass
-    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, ranks, options), "--budget-ms",
+    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, place.transport, ranks, options), "--budget-ms",
              str(options.budget_ms), "--least", "3" if options.quick else "5"]
     failure = run_to_end(*library.command(place, ranks, flags))
     with open(out) as lines:
@@ -92,7 +98,7 @@ def start_once(library, place, ranks, options):
 def run(here, options):
     rows, failures = [], []
     for transport in options.transport.split(","):
-        place = Place(transport, "lo")
+        place = Place(transport, "lo", "127.0.0.1", [])
         for ranks in map(int, options.ranks.split(",")):
             taking_part = [library for library in here if transport in library.transports]
             for turn in range(options.rounds):

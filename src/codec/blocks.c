@@ -7,8 +7,8 @@
  *
  * The last block of a tensor may be short. It is encoded as if zeros followed, which are not sent.
  *
- * A scale is never below FLT_MIN, so that neither it nor its inverse is subnormal or infinite: what is under FLT_MIN / 2
- * becomes 0 whatever the CPU's mode for subnormals is. Nor above what times the largest code is finite.
+ * A scale is never below FLT_MIN, so that neither it nor its inverse is subnormal or infinite: what is under
+ * FLT_MIN / 2 becomes 0 whatever the CPU's mode for subnormals is. Nor above what times the largest code is finite.
  */
 #include "families.h"
 #include "kernels.h"
@@ -18,7 +18,6 @@
 
 #define RAW_SCALE 0xffffffffu
 #define RAW_BYTE 0xffu
-#define INFINITE 0x7f800000u
 #define ROUNDS_UP_BF16 0x7f7f8000u /* the first magnitude that would become infinite */
 #define ROUNDS_UP_FP16 0x477ff000u /* 65520 */
 
@@ -84,7 +83,7 @@ static ringtree_type float_type(const struct rt_codec *codec)
 static bool must_be_raw(const struct rt_codec *codec, uint32_t peak)
 {
     if (codec->kind == RT_CODEC_BF16) return peak >= ROUNDS_UP_BF16;
-    return peak >= (codec->kind == RT_CODEC_FP16 ? ROUNDS_UP_FP16 : INFINITE);
+    return peak >= (codec->kind == RT_CODEC_FP16 ? ROUNDS_UP_FP16 : RT_INFINITE);
 }
 
 /* The seed of one block: a mixer of 64 bits over what names it. */
@@ -140,7 +139,8 @@ static void write_raw(const struct rt_codec *codec, struct place place, const un
     memcpy(place.tail, values + in_codes, count * sizeof(float) - in_codes);
 }
 
-static void decode_block(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place, bool add);
+static void decode_block(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
+                         bool add);
 
 /* residual = values - what the block at `place` decodes to. */
 static void keep_rest(const struct rt_codec *codec, struct place place, const unsigned char *values,
@@ -168,7 +168,7 @@ static bool encode_block(const struct rt_codec *codec, const struct rt_part *par
         from = memcpy(padded, values, count * sizeof(float));
     }
     const uint32_t peak = rt_codec_kernels()->peak(from, whole);
-    report->nonfinite_blocks += peak >= INFINITE;
+    report->nonfinite_blocks += peak >= RT_INFINITE;
     if (must_be_raw(codec, peak)) {
         write_raw(codec, place, values, count);
         return true;
@@ -211,7 +211,8 @@ static bool is_raw(const struct rt_codec *codec, const unsigned char *head)
 }
 
 /* The codes of a block, to the values of a block. */
-static void decode_integers(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place, bool add)
+static void decode_integers(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
+                            bool add)
 {
     const struct rt_codec_kernels *kernels = rt_codec_kernels();
     const int bits4 = codec->kind == RT_CODEC_Q4;
@@ -231,8 +232,8 @@ static void decode_integers(const struct rt_codec *codec, unsigned char *target,
     memcpy(target, padded, count * sizeof(float));
 }
 
-static void decode_others(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place, bool raw,
-                          bool add)
+static void decode_others(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
+                          bool raw, bool add)
 {
     const size_t in_codes = code_bytes(codec, count);
     float values[RT_BLOCK_MAX];
@@ -245,7 +246,8 @@ static void decode_others(const struct rt_codec *codec, unsigned char *target, s
     else memcpy(target, values, count * sizeof(float));
 }
 
-static void decode_block(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place, bool add)
+static void decode_block(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
+                         bool add)
 {
     const bool raw = is_raw(codec, place.head);
     if (raw || !is_integer(codec)) decode_others(codec, target, count, place, raw, add);

@@ -55,6 +55,11 @@ ringtree_status rt_codec_check(const struct rt_codec *codec, struct rt_error *er
     return RINGTREE_OK;
 }
 
+bool rt_codec_spares(uint32_t dimensions, size_t count)
+{
+    return dimensions < 2 || count < RT_SPARED_BELOW;
+}
+
 size_t rt_codec_align(const struct rt_codec *codec)
 {
     if (codec->kind == RT_CODEC_NONE) return 1;
@@ -77,7 +82,7 @@ size_t rt_codec_usual_bytes(const struct rt_codec *codec, size_t count)
 
 double rt_codec_error_bound(const struct rt_codec *codec, double peak)
 {
-    const double slop = 1 + 0x1p-20, steps = codec->rounding == RT_ROUND_STOCHASTIC ? 1 : 2; /* in a step of the scale */
+    const double slop = 1 + 0x1p-20, steps = codec->rounding == RT_ROUND_STOCHASTIC ? 1 : 2; /* 1 / share of a code */
     switch (codec->kind) {
     case RT_CODEC_BF16: return peak * 0x1p-8 + FLT_TRUE_MIN * 0x1p16;
     case RT_CODEC_FP16: return peak * 0x1p-11 + 0x1p-25;
@@ -116,8 +121,8 @@ ringtree_status rt_codec_inspect(const struct rt_codec *codec, size_t count, con
                                            : rt_codec_bad(error, codec, count, length, "4 bytes an element are right");
 }
 
-static ringtree_status decode(const struct rt_codec *codec, void *target, size_t count, const void *bytes, size_t length,
-                              bool add, struct rt_error *error)
+static ringtree_status decode(const struct rt_codec *codec, void *target, size_t count, const void *bytes,
+                              size_t length, bool add, struct rt_error *error)
 {
     const ringtree_status status = rt_codec_inspect(codec, count, bytes, length, error);
     if (status || !count) return status;

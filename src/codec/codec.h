@@ -5,18 +5,19 @@
  *     q8    int8 codes and a float32 scale per block        q4  the same with 4 bits
  *     topk  the largest of the array, as values and places
  *
- * Nothing here knows ranks, links or operations. A tensor is cut into blocks counted from its first element, so what a
- * block becomes does not depend on how the tensor is cut into parts: a part begins at a multiple of rt_codec_align() and
- * ends at one or at the tensor's end. Each part is encoded by itself into bytes that can be decoded by themselves.
+ * Nothing here knows ranks, links or operations. A tensor is cut into blocks counted from its first element, so
+ * what a block becomes does not depend on how the tensor is cut into parts: a part begins at a multiple of
+ * rt_codec_align() and ends at one or at the tensor's end. Each part is encoded by itself into bytes that can be
+ * decoded by themselves.
  *
- * A block with NaN or infinity travels as it is (raw), as do the few that 16 bits cannot hold; so where NaN and infinity
- * are, after any sum, is what it would be without a codec. The residual of such a block is 0.
+ * A block with NaN or infinity travels as it is (raw), as do the few that 16 bits cannot hold; so where NaN and
+ * infinity are, after any sum, is what it would be without a codec. The residual of such a block is 0.
  *
- * No call allocates. Pointers need no alignment. All calls may run in several threads on different memory. Arithmetic is
- * float32 without contraction; each of the paths of reduce.h gives the same bits.
+ * No call allocates. Pointers need no alignment. All calls may run in several threads on different memory.
+ * Arithmetic is float32 without contraction; each of the paths of reduce.h gives the same bits.
  *
- * Error feedback: what a rank did not send stays in its residual and goes with the next step's values. The caller adds
- * (rt_codec_prepare), encodes the residual, and gets back in it what was not sent.
+ * Error feedback: what a rank did not send stays in its residual and goes with the next step's values. The caller
+ * adds (rt_codec_prepare), encodes the residual, and gets back in it what was not sent.
  */
 #ifndef RT_CODEC_H
 #define RT_CODEC_H
@@ -51,6 +52,10 @@ const char *rt_codec_name(enum rt_codec_kind kind);
 /* Is it one that the calls below take? RINGTREE_INVALID_ARGUMENT says which field is wrong and what it may be. */
 ringtree_status rt_codec_check(const struct rt_codec *codec, struct rt_error *error);
 
+/* Small tensors and those with one dimension (biases, norms) stay exact unless the caller insists. */
+bool rt_codec_spares(uint32_t dimensions, size_t count);
+#define RT_SPARED_BELOW 1024
+
 /* Parts begin at multiples of so many elements. */
 size_t rt_codec_align(const struct rt_codec *codec);
 
@@ -59,9 +64,9 @@ size_t rt_codec_max_bytes(const struct rt_codec *codec, size_t count);
 size_t rt_codec_usual_bytes(const struct rt_codec *codec, size_t count);
 
 /*
- * How far one rounding moves an element at most, in a block whose largest magnitude is `peak`, both finite; topk: if it
- * is kept. A sum by owner is rounded by every rank and once by the owner, so its error is at most the sum over ranks of
- * this for each rank's peak, and this for the peak of the sum; besides what adding in float32 costs.
+ * How far one rounding moves an element at most, in a block whose largest magnitude is `peak`, both finite; topk:
+ * if it is kept. A sum by owner is rounded by every rank and once by the owner, so its error is at most the sum
+ * over ranks of this for each rank's peak, and this for the peak of the sum; besides what adding in float32 costs.
  */
 double rt_codec_error_bound(const struct rt_codec *codec, double peak);
 
@@ -83,17 +88,17 @@ size_t rt_topk_kept(const struct rt_codec *codec, size_t count);
 size_t rt_topk_scratch(size_t count, size_t kept);
 
 /*
- * The cut that keeps the `kept` largest finite magnitudes of `values`: exactly so many, of equal ones the first. Zeros are
- * never kept, so there may be fewer. Non-finite elements are not counted, they travel anyway. `scratch` may be NULL
- * (slower, the same answer).
+ * The cut that keeps the `kept` largest finite magnitudes of `values`: exactly so many, of equal ones the first.
+ * Zeros are never kept, so there may be fewer. Non-finite elements are not counted, they travel anyway. values[0]
+ * is element `first` of the tensor. `scratch` may be NULL (slower, the same answer).
  */
-struct rt_cut rt_topk_select(const void *values, size_t count, size_t kept, uint32_t *scratch);
+struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch);
 
 /* ------------------------------------------------------------------ encode, decode */
 
 /*
- * Where a part lies, and what seeds stochastic rounding: block b of rank r in step s is rounded by numbers that depend on
- * (s, r, b) only. The owner's rounding is told from its own sending by another `rank`: see RT_OWNER.
+ * Where a part lies, and what seeds stochastic rounding: block b of rank r in step s is rounded by numbers that
+ * depend on (s, r, b) only. The owner's rounding is told from its own sending by another `rank`: see RT_OWNER.
  */
 struct rt_part {
     uint64_t      first; /* its first element in the tensor, a multiple of rt_codec_align() */
@@ -111,8 +116,8 @@ struct rt_codec_report {
 };
 
 /*
- * residual += values for `count` elements, as feedback asks; without feedback copies nothing. The array to encode is then
- * the residual.
+ * residual += values for `count` elements, as feedback asks; without feedback copies nothing. The array to encode
+ * is then the residual.
  */
 void rt_codec_prepare(const void *values, void *residual, size_t count);
 
@@ -126,15 +131,15 @@ size_t rt_codec_encode(const struct rt_codec *codec, const struct rt_part *part,
 
 /*
  * Could an encoder have written this? Every length, scale, place and code is looked at. RINGTREE_INTERNAL is never
- * returned: bytes from elsewhere are no bug of ours. RINGTREE_MISMATCH with the sentence in *error, which begins with the
- * codec's name; the caller says from whom the bytes came.
+ * returned: bytes from elsewhere are no bug of ours. RINGTREE_MISMATCH with the sentence in *error, which begins
+ * with the codec's name; the caller says from whom the bytes came.
  */
 ringtree_status rt_codec_inspect(const struct rt_codec *codec, size_t count, const void *bytes, size_t length,
                                  struct rt_error *error);
 
 /*
- * target = decoded, or target += decoded, for `count` elements. The bytes are inspected first; after an error nothing was
- * written. Sums made by decode and then decode_add in rank order are the same on every CPU.
+ * target = decoded, or target += decoded, for `count` elements. The bytes are inspected first; after an error
+ * nothing was written. Sums made by decode and then decode_add in rank order are the same on every CPU.
  */
 ringtree_status rt_codec_decode(const struct rt_codec *codec, void *target, size_t count, const void *bytes,
                                 size_t length, struct rt_error *error);

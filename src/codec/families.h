@@ -4,6 +4,8 @@
 
 #include "codec.h"
 
+#define RT_INFINITE 0x7f800000u /* the magnitude of infinity; NaN is above */
+
 /* The largest scale whose product with 127 (RT_MOST_SCALE8) or 7 (RT_MOST_SCALE4) is finite. */
 #define RT_MOST_SCALE8 0x1.020406p+121f
 #define RT_MOST_SCALE4 0x1.249248p+125f

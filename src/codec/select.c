@@ -1,9 +1,10 @@
 /*
  * The cut of topk: the exact magnitude of the k-th largest, and how many of its equals are kept.
  *
- * A sample of the array says which magnitude is about as large, and a little smaller to be safe. Those above that are
- * collected, 1.3 times k of them or so, and the k-th largest is found among them digit by digit. Should the sample have
- * misled (too few above it, or more than there is room for), the digits are found in the whole array: slower, the same cut.
+ * A sample of the array says which magnitude is about as large, and a little smaller to be safe. Those above that
+ * are collected, 1.3 times k of them or so, and the k-th largest is found among them digit by digit. Should the
+ * sample have misled (too few above it, or more than there is room for), the digits are found in the whole array:
+ * slower, the same cut.
  */
 #include "families.h"
 #include "kernels.h"
@@ -12,7 +13,6 @@
 
 #define SAMPLE 16384
 #define STRIP 4096 /* elements marked at once: their marks stay in L1 */
-#define INFINITE 0x7f800000u
 #define DIGIT_BITS 11
 #define DIGITS (1u << DIGIT_BITS)
 
@@ -44,19 +44,24 @@ size_t rt_topk_scratch(size_t count, size_t kept)
 
 /* ------------------------------------------------------------------ digit by digit */
 
-/* Counts, of the finite magnitudes that agree with `prefix` above `shift` + `bits`, how many have each digit there. */
+/*
+ * Counts, of the finite magnitudes that agree with `prefix` above `shift` + `bits`, how many have each digit there.
+ */
 static void count_digits(const struct pool *pool, uint32_t prefix, int shift, int bits, size_t *counts)
 {
     const uint32_t mask = (1u << bits) - 1;
     memset(counts, 0, sizeof *counts << bits);
     for (size_t i = 0; i < pool->count; i++) {
         const uint32_t magnitude = pool->collected ? pool->collected[i] : magnitude_at(pool->values, i);
-        if (magnitude < INFINITE && (uint64_t)magnitude >> (shift + bits) == (uint64_t)prefix >> (shift + bits))
+        if (magnitude < RT_INFINITE && (uint64_t)magnitude >> (shift + bits) == (uint64_t)prefix >> (shift + bits))
             counts[magnitude >> shift & mask]++;
     }
 }
 
-/* The `kept`-th largest magnitude; *ties: how many of exactly it are kept, SIZE_MAX for all. 0 when there are fewer. */
+/*
+ * The `kept`-th largest magnitude; *ties: how many of exactly it are kept, SIZE_MAX for all. 0 when there are
+ * fewer.
+ */
 static uint32_t nth_largest(const struct pool *pool, size_t kept, size_t *ties)
 {
     static const int shifts[] = { 20, 10, 0 };
@@ -99,14 +104,14 @@ static size_t collect(uint32_t *collected, size_t room, const unsigned char *val
         for (size_t word = 0; word < strip / 64; word++)
             for (uint64_t bits = marks[word]; bits; bits &= bits - 1) {
                 const uint32_t magnitude = magnitude_at(values, i + word * 64 + (size_t)__builtin_ctzll(bits));
-                if (magnitude >= INFINITE) continue;
+                if (magnitude >= RT_INFINITE) continue;
                 if (found == room) return room + 1;
                 collected[found++] = magnitude;
             }
     }
     for (i = count / 64 * 64; i < count; i++) {
         const uint32_t magnitude = magnitude_at(values, i);
-        if (magnitude < least || magnitude >= INFINITE) continue;
+        if (magnitude < least || magnitude >= RT_INFINITE) continue;
         if (found == room) return room + 1;
         collected[found++] = magnitude;
     }
@@ -117,12 +122,11 @@ static size_t collect(uint32_t *collected, size_t room, const unsigned char *val
 static uint64_t end_of_ties(const unsigned char *values, size_t count, uint32_t magnitude, size_t ties)
 {
     size_t i = 0;
-    if (ties == SIZE_MAX) return UINT64_MAX;
     while (ties && i < count) ties -= magnitude_at(values, i++) == magnitude;
     return i;
 }
 
-struct rt_cut rt_topk_select(const void *values, size_t count, size_t kept, uint32_t *scratch)
+struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch)
 {
     const size_t room = rt_topk_scratch(count, kept);
     struct pool pool = { values, NULL, count };
@@ -135,5 +139,6 @@ struct rt_cut rt_topk_select(const void *values, size_t count, size_t kept, uint
     }
     const uint32_t magnitude = nth_largest(&pool, kept, &ties);
     if (!magnitude) return rt_cut_nonzero;
-    return (struct rt_cut){ magnitude, end_of_ties(values, count, magnitude, ties) };
+    if (ties == SIZE_MAX) return (struct rt_cut){ magnitude, UINT64_MAX };
+    return (struct rt_cut){ magnitude, first + end_of_ties(values, count, magnitude, ties) };
 }

@@ -17,7 +17,6 @@
 #define RAW 255
 #define BLOCKS (RT_TOPK_GROUP / RT_BLOCK) /* of a group */
 #define WORDS (RT_BLOCK / 64)             /* of a block's marks */
-#define INFINITE 0x7f800000u
 #define LEVELS 127.0f
 
 /* The group that is being encoded: what is kept, and which blocks are raw. */
@@ -72,7 +71,10 @@ static uint32_t load_magnitude(const unsigned char *p)
 
 /* ------------------------------------------------------------------ encode */
 
-/* Within the group that begins at element `first`: all from `magnitude` on before ties_end, all above it from there. */
+/*
+ * Within the group that begins at element `first`: all from `magnitude` on before ties_end, all above it from
+ * there.
+ */
 static void mark_kept(struct group *group, uint64_t first, const struct rt_cut *cut)
 {
     const struct rt_codec_kernels *kernels = rt_codec_kernels();
@@ -117,8 +119,8 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
         const size_t count = block_count(group->count, b);
         uint32_t peak = 0;
         if (kept) peak = rt_codec_kernels()->peak(group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK);
-        group->raw[b] = peak >= INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
-        report->nonfinite_blocks += peak >= INFINITE;
+        group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
+        report->nonfinite_blocks += peak >= RT_INFINITE;
         if (!group->raw[b]) report->kept += kept;
         if (!group->raw[b] && peak > group_peak) group_peak = peak;
     }
@@ -130,7 +132,8 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
 }
 
 /* The places and values of block `b`; what is sent leaves the residual. Returns how many. */
-static uint32_t encode_kept(struct group *group, size_t b, size_t value_bytes, unsigned char *to, unsigned char *residual)
+static uint32_t encode_kept(struct group *group, size_t b, size_t value_bytes, unsigned char *to,
+                            unsigned char *residual)
 {
     const uint32_t kept = kept_in(group, b);
     unsigned char *places = to, *values = to + kept;
@@ -189,7 +192,8 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
         mark_kept(&group, part->first + i, &part->cut);
         look(&group, value_bytes, report);
         if (value_bytes == 1) memcpy(scales + i / RT_TOPK_GROUP * sizeof(float), &group.scale, sizeof group.scale);
-        to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual ? residual + i * sizeof(float) : NULL);
+        to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual);
+        if (residual) residual += group.count * sizeof(float);
     }
     return (size_t)(to - bytes);
 }
@@ -239,7 +243,7 @@ static const char *wrong_with_kept(const unsigned char *places, uint32_t kept, s
         if (places[i] >= count) return "a place is outside its block";
         if (i && places[i] <= places[i - 1]) return "places do not rise";
         if (value_bytes == 1 && values[i] == 0x80) return "a code is the one that is not used";
-        if (value_bytes != 1 && load_magnitude(values + i * value_bytes) >= INFINITE)
+        if (value_bytes != 1 && load_magnitude(values + i * value_bytes) >= RT_INFINITE)
             return "NaN or infinity outside a raw block";
     }
     return NULL;

@@ -1,4 +1,7 @@
-/* The error of a sum by owner is within what rt_codec_error_bound() states, whatever the ranks, the blocks, the inputs. */
+/*
+ * The error of a sum by owner is within what rt_codec_error_bound() states, whatever the ranks, the blocks, the
+ * inputs.
+ */
 #include "reduce/reference.h"
 #include "two_shot.h"
 
@@ -44,7 +47,8 @@ EVERY_PATH(two_roundings_stay_within_the_stated_bound)
 
 TEST(arrays_of_any_length_stay_within_the_bound)
 {
-    static const size_t counts[] = { 0, 1, 2, 15, 16, 17, 31, 32, 33, 127, 128, 129, 255, 256, 257, 511, 513, 4095, 4097 };
+    static const size_t counts[] = { 0,   1,   2,   15,  16,  17,  31,  32,   33,  127,
+                                     128, 129, 255, 256, 257, 511, 513, 4095, 4097 };
     for (size_t c = 0; c < CODECS; c++)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             const double share = share_of(codecs[c], 3, counts[i], GAUSSIAN, run_two_shot, NULL);

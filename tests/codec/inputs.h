@@ -1,4 +1,6 @@
-/* Arrays as ranks have them: the shapes of gradients, and those that go wrong first. Seeded: the same on every run. */
+/*
+ * Arrays as ranks have them: the shapes of gradients, and those that go wrong first. Seeded: the same on every run.
+ */
 #ifndef RT_CODEC_INPUTS_H
 #define RT_CODEC_INPUTS_H
 

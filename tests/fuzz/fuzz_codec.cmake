@@ -1,0 +1,1 @@
+rt_fuzz(codec SOURCES fuzz_codec.c FOLDERS codec reduce base)

@@ -1,0 +1,11 @@
+# expat and hwloc are loaded by name when they are needed; to build, their headers are enough.
+if(EXPAT_FOUND)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/topology/xml.c APPEND PROPERTY COMPILE_DEFINITIONS RT_HAVE_EXPAT=1)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/topology/xml.c APPEND PROPERTY INCLUDE_DIRECTORIES ${EXPAT_INCLUDE_DIRS})
+endif()
+if(HWLOC_FOUND)
+  foreach(source hwloc_load.c hwloc_read.c)
+    set_property(SOURCE ${CMAKE_SOURCE_DIR}/topology/${source} APPEND PROPERTY COMPILE_DEFINITIONS RT_HAVE_HWLOC=1)
+    set_property(SOURCE ${CMAKE_SOURCE_DIR}/topology/${source} APPEND PROPERTY INCLUDE_DIRECTORIES ${HWLOC_INCLUDE_DIRS})
+  endforeach()
+endif()
