@@ -10,11 +10,15 @@ static uint32_t pieces_of(const struct rt_exchange *x, const struct rt_call *cal
     return rt_has_pieces(call) ? x->n : 1;
 }
 
-/* Elements of each piece that fit a cell. */
+/* Half a cell lets two ranks of an all-reduce, who do the same at the same time, meet sooner. */
+#define ALL_REDUCE_BLOCK ((size_t)128 << 10)
+
+/* Elements of each piece that fit a block. */
 static size_t most_elements(const struct rt_exchange *x, const struct rt_call *call)
 {
     const size_t line = 64 / call->element;
-    return x->cell / pieces_of(x, call) / call->element / line * line;
+    const bool halves = call->frame.collective == RINGTREE_ALL_REDUCE && ALL_REDUCE_BLOCK < x->cell;
+    return (halves ? ALL_REDUCE_BLOCK : x->cell) / pieces_of(x, call) / call->element / line * line;
 }
 
 struct block {

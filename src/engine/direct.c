@@ -156,6 +156,14 @@ bool rt_done_await(struct rt_exchange *x, struct rt_direct *direct, uint64_t tur
 
 #define REACH_FROM (8 << 10)  /* below, a copy costs less than the two meetings that reaching takes */
 #define ONE_SHOT   (32 << 10) /* one-shot reads n times the array where two-shot reads twice */
+/* Two ranks move as many lines either way, and one-shot meets once a block; above, two-shot's fewer copies win. */
+#define ONE_SHOT_OF_TWO ((size_t)2 << 20)
+
+bool rt_goes_two_shot(const struct rt_exchange *x, const struct rt_call *call)
+{
+    return call->frame.collective == RINGTREE_ALL_REDUCE &&
+           (x->n > 2 || call->count * call->element > ONE_SHOT_OF_TWO);
+}
 
 /* Bytes that each giver gives. */
 static size_t given(const struct rt_exchange *x, const struct rt_call *call)

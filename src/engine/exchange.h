@@ -125,6 +125,8 @@ void rt_only_givers(struct rt_exchange *x, const struct rt_direct *direct, const
 void rt_combine(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t at,
                 size_t elements);
 
+/* Larger all-reduces whose arrays cannot be reached. */
+bool rt_goes_two_shot(const struct rt_exchange *x, const struct rt_call *call);
 /* Block b of the input into the cell of `turn`. */
 void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
                     uint64_t turn);

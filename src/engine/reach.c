@@ -112,7 +112,7 @@ ringtree_status rt_reach_begin(struct rt_exchange *x, struct rt_direct *direct, 
         ringtree_status status = rt_gate(x, direct, direct->turn);
         if (status != RINGTREE_OK) return status;
         const struct whereabouts at = whereabouts(x, direct, call);
-        if (!at.skipped && call->frame.collective == RINGTREE_ALL_REDUCE) rt_two_shot_write(x, call, 0, direct->turn);
+        if (!at.skipped && rt_goes_two_shot(x, call)) rt_two_shot_write(x, call, 0, direct->turn);
         else if (!at.skipped) rt_cells_write(x, direct, call, 0, direct->turn);
         rt_publish(x, direct, call, direct->turn, &at, sizeof at);
         direct->phase = 1;
@@ -123,7 +123,7 @@ ringtree_status rt_reach_begin(struct rt_exchange *x, struct rt_direct *direct, 
     if (status == RINGTREE_OK) status = decide(x, direct, call, &skipped);
     if (status != RINGTREE_OK && status != RINGTREE_UNSUPPORTED) return status;
     direct->way = status == RINGTREE_OK ? RT_WAY_REACH
-                  : call->frame.collective == RINGTREE_ALL_REDUCE ? RT_WAY_TWO_SHOT : RT_WAY_CELLS;
+                  : rt_goes_two_shot(x, call) ? RT_WAY_TWO_SHOT : RT_WAY_CELLS;
     direct->phase = 0;
     direct->begun = true;
     if (status != RINGTREE_OK && skipped) {
