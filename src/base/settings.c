@@ -54,6 +54,9 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "size of one slice on a TCP link"),
     [RT_DIRECT] = BOOL("DIRECT", "1",
         "0: ranks that share memory do not use the direct paths (one-shot for small, two-shot for large arrays)"),
+    [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
+        "blocks of all_gather and all_to_all are read straight from the other process (process_vm_readv); on: wherever "
+        "the kernel allows it; empty: where it is also fast"),
     [RT_SPIN_POLLS] = NUMBER("SPIN_POLLS", "", "0", 0, UINT32_MAX,
         "polls before a waiting rank gives its core away; 0: chosen from cores and ranks"),
     [RT_SECRET_FILE] = TEXT("SECRET_FILE", "",

@@ -28,6 +28,7 @@ enum rt_setting {
     RT_TCP_SOCKETS,      /* u64: sockets per link, 0 = chosen */
     RT_TCP_SLOT_BYTES,   /* size, 256K */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */
     RT_SECRET_FILE,      /* text: file with the shared secret, for launchers that carry none */
     RT_ROOT,             /* text: host:port of rank 0, for RINGTREE_RANK / RINGTREE_SIZE */

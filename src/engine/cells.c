@@ -10,15 +10,24 @@ static uint32_t pieces_of(const struct rt_exchange *x, const struct rt_call *cal
     return rt_has_pieces(call) ? x->n : 1;
 }
 
-/* Half a cell lets two ranks of an all-reduce, who do the same at the same time, meet sooner. */
-#define ALL_REDUCE_BLOCK ((size_t)128 << 10)
+#define BLOCK        ((size_t)128 << 10) /* half a cell: ranks that do the same at the same time meet sooner */
+#define ROOTED_BLOCK ((size_t)128 << 10)
+#define LEAST_ROOTED ((size_t)32 << 10)
 
-/* Elements of each piece that fit a block. */
+/* Where only a root gives or takes, the other side copies while it does: many blocks must be under way. */
+static size_t block_bytes(const struct rt_call *call, size_t pieces)
+{
+    if (!rt_root_gives(call) && !rt_root_takes(call)) return BLOCK;
+    const size_t part = call->count * call->element * pieces / 2;
+    return part < LEAST_ROOTED ? LEAST_ROOTED : part < ROOTED_BLOCK ? part : ROOTED_BLOCK;
+}
+
+/* Elements of each piece in a block. */
 static size_t most_elements(const struct rt_exchange *x, const struct rt_call *call)
 {
-    const size_t line = 64 / call->element;
-    const bool halves = call->frame.collective == RINGTREE_ALL_REDUCE && ALL_REDUCE_BLOCK < x->cell;
-    return (halves ? ALL_REDUCE_BLOCK : x->cell) / pieces_of(x, call) / call->element / line * line;
+    const size_t line = 64 / call->element, pieces = pieces_of(x, call), wanted = block_bytes(call, pieces);
+    const size_t bytes = (wanted < x->cell ? wanted : x->cell) / pieces;
+    return bytes < 64 ? line : bytes / call->element / line * line;
 }
 
 struct block {
@@ -45,16 +54,29 @@ void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const
     }
 }
 
+static const unsigned char *own_source(const struct rt_exchange *x, const struct rt_call *call, size_t at)
+{
+    return (const unsigned char *)call->input + ((rt_has_pieces(call) ? x->self * call->count : 0) + at) * call->element;
+}
+
+/* What a rank gives to itself needs no meeting: it is copied while the others come. */
+static void keep_own(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b)
+{
+    const struct block block = block_of(x, call, b);
+    const size_t place = (rt_root_gives(call) ? 0 : x->self * call->count) + block.at;
+    if (rt_is_reducing(call) || !rt_gives(direct, call, x->self) || !rt_takes(direct, call, x->self)) return;
+    rt_put(direct, (unsigned char *)call->output + place * call->element, own_source(x, call, block.at),
+           block.elements * call->element);
+}
+
 static void read_block(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
                        uint64_t turn)
 {
     const struct block block = block_of(x, call, b);
-    const bool many = pieces_of(x, call) > 1;
-    const size_t skip = many ? x->self * block.elements * call->element : 0;
+    const size_t skip = rt_has_pieces(call) ? x->self * block.elements * call->element : 0;
     for (uint32_t i = 0; i < x->n; i++) x->sources[i] = rt_in_cell(x, i, turn) + skip;
-    if (!rt_is_prepared(call))
-        x->sources[x->self] =
-            (const unsigned char *)call->input + ((many ? x->self * call->count : 0) + block.at) * call->element;
+    if (!rt_is_reducing(call)) x->sources[x->self] = NULL;
+    else if (!rt_is_prepared(call)) x->sources[x->self] = own_source(x, call, block.at);
     rt_only_givers(x, direct, call);
     rt_combine(x, direct, call, block.at, block.elements);
 }
@@ -71,6 +93,7 @@ ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct
             rt_publish(x, direct, call, turn, NULL, 0);
             *moved = true;
         }
+        if (direct->phase == 0) keep_own(x, direct, call, direct->block);
         direct->phase = 1;
         if (rt_takes(direct, call, x->self)) {
             ringtree_status status =

@@ -7,12 +7,13 @@
 #define MOST_CELL (256 << 10)
 #define LEAVE_NS  UINT64_C(2000000000)
 
-struct rt_exchange *rt_exchange_open(struct rt_node *node)
+struct rt_exchange *rt_exchange_open(struct rt_node *node, bool reads)
 {
     const uint32_t n = rt_node_size(node);
     struct rt_exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
-    *x = (struct rt_exchange){ .node = node, .n = n, .self = rt_node_index(node), .one_process = true, .turn = 1 };
+    *x = (struct rt_exchange){ .node = node, .n = n, .self = rt_node_index(node), .one_process = true,
+                               .reads = reads, .turn = 1 };
     x->area = calloc(n, sizeof *x->area);
     x->sources = calloc(n, sizeof *x->sources);
     x->inputs = calloc(n, sizeof *x->inputs);
@@ -222,5 +223,6 @@ ringtree_status rt_direct_advance(struct rt_exchange *x, struct rt_direct *direc
     ringtree_status status = advance(x, direct, call, moved);
     if (status == RINGTREE_OK) x->turn = direct->turn + direct->block + 1;
     if (status == RINGTREE_MISMATCH) tell_difference(x, direct, difference);
+    if (status == RINGTREE_PEER_LOST) difference->peer = rt_node_rank(x->node, x->unread);
     return status;
 }

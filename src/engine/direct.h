@@ -23,7 +23,7 @@ struct rt_direct {
     size_t   block, blocks;
     uint64_t turn; /* of block 0 */
     uint32_t way, hash, root;
-    bool     begun, streams; /* streams: results go past the caches */
+    bool     begun, remote, streams; /* streams: results go past the caches */
 };
 
 /* The two calls that differ. */
@@ -32,14 +32,15 @@ struct rt_difference {
     struct rt_frame mine, theirs;
 };
 
-struct rt_exchange *rt_exchange_open(struct rt_node *node);
+/* reads: private memory may be read by the kernel's help; alike on all ranks. */
+struct rt_exchange *rt_exchange_open(struct rt_node *node, bool reads);
 void rt_exchange_close(struct rt_exchange *exchange);
 
 /* Is there a direct path for this collective? */
 bool rt_direct_serves(ringtree_collective collective);
 
 /* OK: finished. IN_PROGRESS: call again. RINGTREE_MISMATCH: see *difference. RINGTREE_NO_MEMORY: a peer's memory cannot
- * be mapped here. */
+ * be mapped here. PEER_LOST: difference->peer's memory cannot be read; errno says why. */
 ringtree_status rt_direct_advance(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call,
                                   bool *moved, struct rt_difference *difference);
 

@@ -67,13 +67,13 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
 }
 
 /* What all ranks must have alike, since plans are computed by each rank for itself. */
-static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SLICE_BYTES };
+static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS, RT_SLICE_BYTES };
 #define AGREED (sizeof agreed_settings / sizeof *agreed_settings)
 
 struct agreement {
     uint64_t setting[AGREED];
     uint64_t slot_bytes;
-    uint32_t status;
+    uint32_t status, reads;
     char     text[400];
 };
 
@@ -93,10 +93,22 @@ static uint64_t least_slot(struct rt_engine *engine)
     return least;
 }
 
+/* Does this rank want to read the others' private memory? */
+static bool reads_wanted(const struct rt_engine *engine)
+{
+    const char *setting = engine->fabric.settings->text[RT_SHM_READS];
+    const struct rt_node *node = engine->fabric.node;
+    if (!node || !strcmp(setting, "off")) return false;
+    for (uint32_t i = 0; i < rt_node_size(node); i++)
+        if (i != rt_node_index(node) && rt_node_reads(node, i) == 0) return false;
+    return !strcmp(setting, "on") || rt_node_reads_fast();
+}
+
 static ringtree_status agree(struct rt_engine *engine, const struct rt_error *local, struct rt_error *error)
 {
     const struct rt_fabric *fabric = &engine->fabric;
-    struct agreement mine = { .slot_bytes = least_slot(engine), .status = local->status };
+    struct agreement mine = { .slot_bytes = least_slot(engine), .status = local->status,
+                              .reads = reads_wanted(engine) };
     for (size_t i = 0; i < AGREED; i++) {
         const enum rt_setting setting = agreed_settings[i];
         mine.setting[i] = rt_setting_table[setting].kind == RT_KIND_TEXT ? text_hash(fabric->settings->text[setting])
@@ -107,6 +119,7 @@ static ringtree_status agree(struct rt_engine *engine, const struct rt_error *lo
     if (!all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory", fabric->rank);
     ringtree_status status = rt_control_all_gather(fabric->control, &mine, sizeof mine, all, error);
     engine->slot_bytes = mine.slot_bytes;
+    engine->reads = true;
     for (uint32_t r = 0; status == RINGTREE_OK && r < fabric->nranks; r++) {
         if (all[r].status)
             status = rt_fail(error, (ringtree_status)all[r].status, "%.*s", (int)sizeof all[r].text - 1, all[r].text);
@@ -114,6 +127,7 @@ static ringtree_status agree(struct rt_engine *engine, const struct rt_error *lo
             if (all[r].setting[i] != all[0].setting[i])
                 status = rt_fail(error, RINGTREE_MISMATCH, "ranks 0 and %u have different values of %s; it must be the "
                                  "same on all ranks", r, rt_setting_table[agreed_settings[i]].name);
+        engine->reads &= all[r].reads != 0;
         if (all[r].slot_bytes < engine->slot_bytes) engine->slot_bytes = all[r].slot_bytes;
     }
     free(all);
@@ -158,7 +172,7 @@ static ringtree_status engine_start(struct rt_engine *engine, struct rt_error *e
     } else {
         engine->slot_bytes = least_slot(engine);
     }
-    if (direct_allowed(engine) && !(engine->exchange = rt_exchange_open(fabric->node)))
+    if (direct_allowed(engine) && !(engine->exchange = rt_exchange_open(fabric->node, engine->reads)))
         return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory", fabric->rank);
     return RINGTREE_OK;
 }

@@ -121,6 +121,7 @@ struct rt_engine {
     struct rt_frame             last_call;
     uint32_t                    direct_logged;       /* a bit per collective */
     struct rt_exchange         *exchange; /* the direct shared-memory paths; NULL: not all ranks share memory */
+    bool                        reads;      /* all ranks read each other's private memory */
     size_t                      slot_bytes; /* the least of all ranks' links */
     unsigned char              *bounce[RT_MAX_LANES]; /* a slice of scaled input */
     uint32_t                    timeout_ms;

@@ -54,7 +54,8 @@ struct rt_exchange {
     uint64_t         synced;    /* all lines up to this turn were seen */
     uint64_t         differing; /* the turn of a mismatch */
     uint32_t         hash[2];   /* of this rank's last two turns */
-    bool             one_process;
+    bool             one_process, reads;
+    uint32_t         unread; /* whose memory could not be read */
     struct rt_area **area;
     const void     **sources; /* n, for rt_reduce_many() */
     unsigned char  **inputs, **outputs;

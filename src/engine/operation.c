@@ -1,5 +1,6 @@
 /* Operations: from the pool, into the queue, through the engine, back to the pool. */
 #include "engine.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -131,6 +132,12 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
     ringtree_status status =
         rt_direct_advance(engine->exchange, &operation->direct, &operation->call, moved, &differ);
     if (status == RINGTREE_MISMATCH) return rt_mismatch(engine, &differ.mine, differ.peer, &differ.theirs, error);
+    if (status == RINGTREE_PEER_LOST)
+        return rt_fail(error, status,
+                       "rank %u cannot read the memory of rank %u (host %s, pid %u): %s. It has ended, or gave an array "
+                       "that is not there; RINGTREE_SHM_READS=off goes without",
+                       engine->fabric.rank, differ.peer, rt_control_places(engine->fabric.control)[differ.peer].host,
+                       rt_control_places(engine->fabric.control)[differ.peer].pid, strerror(errno));
     if (status == RINGTREE_NO_MEMORY)
         return rt_fail(error, status,
                        "rank %u cannot map the memory that its peers got from ringtree_mem_alloc(): address "

@@ -19,7 +19,7 @@ static uint32_t random_below(uint32_t n)
     return (uint32_t)(state >> 33) % n;
 }
 
-enum reach { PRIVATE, ONE_PROCESS, HEAP, MIXED }; /* mixed: now and then, a rank's arrays are private */
+enum reach { PRIVATE, REMOTE, ONE_PROCESS, HEAP, MIXED }; /* mixed: now and then, a rank's arrays are private */
 
 struct world {
     uint32_t            n;
@@ -39,7 +39,7 @@ static void world_open(struct world *world, uint32_t n, enum reach reach, size_t
     for (uint32_t r = 0; r < n; r++) {
         world->node[r] = standin_node(n, r, world->areas, AREA, reach == ONE_PROCESS ? 2 : 0,
                                       reach >= HEAP ? world->heap : NULL, heap_bytes);
-        world->exchange[r] = rt_exchange_open(world->node[r]);
+        world->exchange[r] = rt_exchange_open(world->node[r], reach == REMOTE);
     }
 }
 
@@ -192,6 +192,24 @@ static void try_worlds(enum reach reach)
 TEST(private_memory_gives_right_sums_under_any_schedule)
 {
     try_worlds(PRIVATE);
+}
+
+TEST(private_memory_that_the_kernel_copies_gives_right_sums_under_any_schedule)
+{
+    struct world world;
+    const struct job jobs[] = { { .which = RINGTREE_ALL_GATHER, .count = 70000 },
+                                { .which = RINGTREE_ALL_TO_ALL, .count = 66000 },
+                                { .which = RINGTREE_ALL_TO_ALL, .count = 66000, .in_place = true },
+                                { .which = RINGTREE_ALL_GATHER, .count = 70000, .in_place = true } };
+    for (uint32_t n = 2; n < 5; n++) {
+        const size_t half = (size_t)70000 * n;
+        int32_t *memory = malloc((size_t)n * 2 * half * 4);
+        world_open(&world, n, REMOTE, 64);
+        CHECK_EQ(run_jobs(&world, jobs, 4, memory, half), 0);
+        world_close(&world);
+        free(memory);
+    }
+    try_worlds(REMOTE);
 }
 
 TEST(memory_of_one_process_gives_right_sums_under_any_schedule)

@@ -52,6 +52,10 @@ void *rt_node_map(struct rt_node *node, uint64_t offset, size_t bytes);
 void *rt_node_area(const struct rt_node *node, uint32_t local_index, size_t *bytes);
 /* Can this rank read local rank i's private memory: 2 same process (dereference), 1 process_vm_readv works, 0 no. */
 int rt_node_reads(const struct rt_node *node, uint32_t i);
+/* Does the kernel copy between processes about as fast as a processor reads another's cache? Takes 0.1 ms. */
+bool rt_node_reads_fast(void);
+/* From the private memory of local rank i, at its own address; false: errno says why. */
+bool rt_node_fetch(const struct rt_node *node, uint32_t i, void *target, uint64_t address, size_t bytes);
 uint32_t rt_node_pid(const struct rt_node *node, uint32_t i);
 
 #endif
