@@ -69,7 +69,8 @@ TEST(one_machine_needs_no_node_and_groups_end_with_their_parenthesis)
     CHECK_EQ(rt_graph_count(g, RT_NUMA), 4);
     CHECK_EQ(rt_graph_count(g, RT_CORES), 34);
     CHECK_EQ(rt_graph_count(g, RT_GPU), 2);
-    CHECK(g->vertex[g->nvertices - 1].kind == RT_GPU && g->vertex[g->vertex[g->nvertices - 1].parent].kind == RT_PCI_SWITCH);
+    CHECK(g->vertex[g->nvertices - 1].kind == RT_GPU && g->vertex[g->vertex[g->nvertices - 1].parent].kind ==
+          RT_PCI_SWITCH);
     rt_graph_free(g);
 }
 
@@ -121,7 +122,8 @@ TEST(a_wrong_text_is_refused_with_its_column)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct rt_graph *g = NULL;
-        CHECK_THAT(rt_synthetic_read(&g, cases[i].text, &error) == RINGTREE_INVALID_ARGUMENT && !g, "%s", cases[i].text);
+        CHECK_THAT(rt_synthetic_read(&g, cases[i].text, &error) == RINGTREE_INVALID_ARGUMENT && !g, "%s",
+                   cases[i].text);
         CHECK_HAS(error.text, cases[i].why);
     }
 }
