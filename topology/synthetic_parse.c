@@ -233,8 +233,8 @@ static bool take_item(struct reader *r, uint32_t parent_kind, uint8_t *index)
     if (r->out->nitems == RT_SYNTHETIC_MOST_ITEMS)
         return refuse(r, r->at, "at most %d items can be described", RT_SYNTHETIC_MOST_ITEMS);
     *index = (uint8_t)r->out->nitems++;
-    *item = (struct rt_synthetic_item){ .inside = RT_SYNTHETIC_NONE, .next = RT_SYNTHETIC_NONE, .ports = 1, .count = 1
-    * };
+    *item = (struct rt_synthetic_item){ .inside = RT_SYNTHETIC_NONE, .next = RT_SYNTHETIC_NONE, .ports = 1,
+                                         .count = 1 };
     if (*r->at >= '0' && *r->at <= '9' && !take_number(r, "a count", 1u << 20, &item->count))
         return false;
     skip_spaces(r);
