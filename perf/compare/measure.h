@@ -17,7 +17,7 @@ struct point {
 #define DIRTY_BYTES 16384u
 
 /* Lines up to this far apart in time are near. */
-#define NEAR_NS 120.0
+#define NEAR_NS 150.0
 
 /* `call` has its buffers; `bytes` is what the row is called. Not 0: the library failed. */
 int measure_point(struct seat *seat, const struct peer *peer, struct call *call, size_t bytes,

@@ -1,5 +1,6 @@
 """Rounds: every library is started in turn, measures all points of the round, and ends; then the next round."""
 import collections
+import contextlib
 import json
 import os
 import signal
@@ -8,10 +9,9 @@ import sys
 import time
 
 import libraries
+import netns
 import points
 
-# hosts: network namespaces that stand for machines; none: all ranks are here
-Place = collections.namedtuple("Place", "transport interface address hosts")
 START_S = 150  # no start of a library takes longer
 
 
@@ -95,20 +95,34 @@ def start_once(library, place, ranks, options):
     return rows, failure
 
 
+def run_rounds(here, place, ranks, options):
+    """(rows, failures) of all rounds; who fails is left out from then on."""
+    rows, failures = [], []
+    taking_part = [library for library in here if place.transport in library.transports]
+    for turn in range(options.rounds):
+        begin = time.monotonic()
+        for library in list(taking_part):
+            found, failure = start_once(library, place, ranks, options)
+            rows += [dict(row, round=turn) for row in found]
+            if failure:
+                failures.append(f"{library.name}, {place.transport}, {ranks} ranks: {failure}")
+                taking_part.remove(library)
+        print(f"{place.transport}, {ranks} ranks, round {turn + 1} of {options.rounds}: "
+              f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
+    return rows, failures
+
+
 def run(here, options):
     rows, failures = [], []
     for transport in options.transport.split(","):
-        place = Place(transport, "lo", "127.0.0.1", [])
-        for ranks in map(int, options.ranks.split(",")):
-            taking_part = [library for library in here if transport in library.transports]
-            for turn in range(options.rounds):
-                begin = time.monotonic()
-                for library in list(taking_part):
-                    found, failure = start_once(library, place, ranks, options)
-                    rows += [dict(row, round=turn) for row in found]
-                    if failure:
-                        failures.append(f"{library.name}, {transport}, {ranks} ranks: {failure}")
-                        taking_part.remove(library)
-                print(f"{transport}, {ranks} ranks, round {turn + 1} of {options.rounds}: "
-                      f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
+        if transport == "netns" and netns.why_not():
+            print(f"skipped: netns: {netns.why_not()}")
+            continue
+        world = netns.two_hosts(options.work, options.link) if transport == "netns" else contextlib.nullcontext(
+            netns.here(transport))
+        with world as place:
+            for ranks in map(int, options.ranks.split(",")):
+                found, failed = run_rounds(here, place, ranks, options)
+                rows += found
+                failures += failed
     return rows, failures
