@@ -5,6 +5,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ci  # noqa: E402
 import libraries  # noqa: E402
 import limits  # noqa: E402
 import plot  # noqa: E402
@@ -22,6 +23,8 @@ def arguments():
         "prints ratios within classes of equal cache-line time, and writes JSON, Markdown and plots. How it measures: "
         "perf/baseline/README.md. Peers are installed by perf/compare/peers.")
     parser.add_argument("--quick", action="store_true", help="under a minute: all_reduce, 2 ranks, shared memory")
+    parser.add_argument("--ci", action="store_true", help="few sizes; fails on wrong results or a ratio over twice the "
+                        "one in perf/baseline/compare.json; status 77 where no peer is installed")
     parser.add_argument("--list", action="store_true", help="name the peers that are here, and why others are not")
     parser.add_argument("--only", default=None, help="collectives, with commas (all of them)")
     parser.add_argument("--ranks", default="2", help="numbers of ranks, with commas (2)")
@@ -37,7 +40,11 @@ def arguments():
     parser.add_argument("--wheels", default="build/peers", help="where perf/compare/peers put wheels (build/peers)")
     parser.add_argument("--work", default=None, help="where programs and raw results go (compare/ in the build)")
     parser.add_argument("--out", default=None, help="directory for compare.json, compare.md and plots: merged into it")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.quick = options.quick or options.ci
+    if options.ci:
+        options.sizes, options.rounds = options.sizes or ci.SIZES, min(options.rounds, 3)
+    return options
 
 
 def main():
@@ -55,6 +62,8 @@ def main():
         print(f"here: {library.name}: {library.version()}")
     if options.list:
         return 0
+    if options.ci:
+        return run_ci(here, options)
     meters = {} if options.quick else limits.measure(options.build[0], options.transport.split(","))
     rows, failures = rounds.run(here, options)
     entries = points.condense(rows)
@@ -62,6 +71,20 @@ def main():
     if options.out:
         write(entries, report.run_facts(here, missing, options, meters), options)
     return judge(rows, failures)
+
+
+def run_ci(here, options):
+    """Status 77: nothing to compare with."""
+    if not any(library.name == "ringtree" for library in here):
+        return 1
+    if all(library.name.startswith("ringtree") for library in here):
+        print("skipped: no peer is installed: perf/compare/peers gets them")
+        return 77
+    rows, failures, slow = ci.check(lambda: rounds.run(here, options), ci.recorded_ratios())
+    report.print_report(points.condense(rows), {}, "ringtree")
+    for sentence in slow:
+        print(f"SLOW: {sentence}")
+    return 1 if slow else judge(rows, failures)
 
 
 def write(entries, facts, options):

@@ -125,8 +125,8 @@ class OpenMPI(Library):
                 return ["--mca", "pml", "ob1"], {}
             return ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
                     place.interface], {}
-        words = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any",
-                 "--mca", "osc", "ucx"]
+        words = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca",
+                 "opal_common_ucx_devices", "any"]
         if place.transport == "shm":
             return words, {}
         return words, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
@@ -176,13 +176,17 @@ class Mpich(Library):
         self.program = build(work, "mpich", [self.compiler], ["mpi_peer.c"], [])
 
     def version(self):
-        return " ".join(first_line("mpichversion").split()).replace("Version: ", "")
+        return mpich_version("mpichversion")
 
     def start(self, place, nranks):
         environment = {}
         if place.transport != "shm":
             environment = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
         return netns.inside_first(place, [self.run, *hydra_words(place, nranks)]), environment, []
+
+
+def mpich_version(program):
+    return " ".join(first_line(program).split()).replace("Version: ", "")
 
 
 def hydra_words(place, nranks):
@@ -207,7 +211,7 @@ class WheelMpich(Mpich):
         self.program = build(work, "mpich-wheel", [self.compiler], ["mpi_peer.c"], [])
 
     def version(self):
-        return " ".join(first_line(os.path.join(self.directory, "bin", "mpichversion")).split()).replace("Version: ", "")
+        return mpich_version(os.path.join(self.directory, "bin", "mpichversion"))
 
     def start(self, place, nranks):
         before, environment, after = super().start(place, nranks)
@@ -242,7 +246,8 @@ class IntelMPI(Library):
         environment = {"I_MPI_ROOT": self.directory, "FI_PROVIDER_PATH": os.path.join(self.directory, "lib"),
                        "I_MPI_PIN": "0", "I_MPI_FABRICS": "shm" if place.transport == "shm" else "ofi"}
         if place.transport != "shm":
-            environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
+            # its collectives would go on through the memory of what it takes for one node
+            environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface, I_MPI_COLL_INTRANODE="pt2pt")
         return netns.inside_first(place, [self.run, *hydra_words(place, nranks)]), environment, []
 
 
@@ -253,7 +258,8 @@ class Gloo(Library):
 
     def find_python(self):
         for python in (sys.executable, "/usr/bin/python3"):
-            done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+            command = [python, "-c", "import torch; print(torch.__version__)"]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode == 0:
                 return python, done.stdout.strip()
         raise Missing("apt-get install python3-torch")
@@ -286,5 +292,6 @@ def all_libraries(build_directories, peers):
     libraries = [Ringtree(build_directories[0])]
     for other in build_directories[1:]:
         libraries.append(Ringtree(other, label=f"ringtree@{other}"))
-    return libraries + [Ringtree(build_directories[0], threads=True), OpenMPI("ob1"), OpenMPI("ucx"), Mpich(),
-                        WheelOpenMPI(peers, "ob1"), WheelOpenMPI(peers, "ucx"), WheelMpich(peers), IntelMPI(peers), Gloo()]
+    mpis = [OpenMPI("ob1"), OpenMPI("ucx"), Mpich(), WheelOpenMPI(peers, "ob1"), WheelOpenMPI(peers, "ucx"),
+            WheelMpich(peers), IntelMPI(peers)]
+    return [*libraries, Ringtree(build_directories[0], threads=True), *mpis, Gloo()]

@@ -47,8 +47,8 @@ def join(hosts, link):
         ip("-n", host, "link", "set", "eth0", "up")
         ip("-n", host, "addr", "add", address + "/24", "dev", "eth0")
         if link:
-            subprocess.run(["ip", "netns", "exec", host, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", link,
-                            "burst", "256kb", "latency", "50ms"], check=True, capture_output=True, text=True)
+            words = f"qdisc add dev eth0 root tbf rate {link} burst 256kb latency 50ms".split()
+            ip("netns", "exec", host, "tc", *words)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Points: which there are, the class of each measurement, medians within a class, and the bars that ratios are held to."""
+"""Points: which there are, the class of each measurement, medians within a class, and the bars for the ratios."""
 import collections
 import statistics
 

@@ -9,8 +9,8 @@ import time
 import limits
 import points
 
-ORDER = ["size", "place", "memory", "class", "ringtree us", "best us", "best peer", "ratio", "bar", "verdict", "p99/p50",
-         "peer's", "x limit", "starts"]
+ORDER = ["size", "place", "memory", "class", "ringtree us", "best us", "best peer", "ratio", "bar", "verdict",
+         "p99/p50", "peer's", "x limit", "starts"]
 
 
 def verdict(ratio):
@@ -167,12 +167,12 @@ def markdown(known, ours, plots):
     groups = by_group(known["entries"], ours)
     facts = known["machine"]
     yield f"# {ours} beside its peers\n"
-    yield f"{facts['processor']}, {facts['cores']} cores, {facts['kernel']}, {facts['system']}. float32, sum, medians; " \
-          f"ratio = {ours} / the fastest peer in the same run and class (near: a cache line takes up to " \
+    yield f"{facts['processor']}, {facts['cores']} cores, {facts['kernel']}, {facts['system']}. float32, sum, " \
+          f"medians; ratio = {ours} / the fastest peer in the same run and class (near: a cache line takes up to " \
           f"{points.NEAR_NS} ns between the cores). How it was measured: README.md of perf/baseline.\n"
     for run in known["runs"]:
-        yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {', '.join(run['groups'])}. " + \
-              "; ".join(f"{name}: {version}" for name, version in run["libraries"].items()) + "." + \
+        yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {', '.join(run['groups'])}." + \
+              "".join(f" {name}: {version}." for name, version in run["libraries"].items()) + \
               "".join(f" Not here: {name}: {why}." for name, why in run["missing"].items()) + \
               (f" Link: {run['link']}." if run["link"] else "") + \
               (f" Settings: {run['settings']}." if run["settings"] else "")

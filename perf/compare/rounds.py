@@ -15,13 +15,17 @@ import points
 START_S = 150  # no start of a library takes longer
 
 
+def wanted(library, options):
+    if options.peers and not library.name.startswith("ringtree"):
+        return any(word in library.name for word in options.peers.split(","))
+    return library.quick or not options.quick
+
+
 def find(candidates, options):
     """(those that can take part, [(name, why not)])"""
     here, missing = [], []
     for library in candidates:
-        words = options.peers.split(",") if options.peers else [library.name if library.quick or not options.quick else "-"]
-        wanted = library.name.startswith("ringtree") or any(word in library.name for word in words)
-        if not wanted:
+        if not wanted(library, options):
             continue
         try:
             library.prepare(options.work)
@@ -51,7 +55,9 @@ def jobs_of(library, transport, ranks, options):
     """The --jobs of a program: sizes that share collective, place and memory in one."""
     grouped = collections.defaultdict(list)
     for collective in options.only:
-        if (collective == "send_recv" and ranks != 2) or (library.collectives and collective not in library.collectives):
+        if collective == "send_recv" and ranks != 2:
+            continue
+        if library.collectives and collective not in library.collectives:
             continue
         for size in [0] if collective == "barrier" else options.sizes:
             for place in places_of(collective, size, options):
