@@ -171,8 +171,8 @@ def markdown(known, ours, plots):
           f"medians; ratio = {ours} / the fastest peer in the same run and class (near: a cache line takes up to " \
           f"{points.NEAR_NS} ns between the cores). How it was measured: README.md of perf/baseline.\n"
     for run in known["runs"]:
-        groups = ", ".join(run["groups"])
-        yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {groups}." + \
+        taken = ", ".join(run["groups"])
+        yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {taken}." + \
               "".join(f" {name}: {version}." for name, version in run["libraries"].items()) + \
               "".join(f" Not here: {name}: {why}." for name, why in run["missing"].items()) + \
               (f" Link: {run['link']}." if run["link"] else "") + \
