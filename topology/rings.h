@@ -13,4 +13,7 @@ struct rt_rings *rt_rings_new(uint32_t nseats, uint32_t nports, uint32_t nchanne
 /* The best channels that are found. *rings is NULL after RINGTREE_OK when no ring of any speed exists. */
 ringtree_status rt_rings_search(struct rt_rings **rings, struct rt_site *site, bool network, struct rt_error *error);
 
+/* Again what all machines have, after rings were replaced. */
+void rt_search_summarize(struct rt_search *search);
+
 #endif

@@ -154,7 +154,7 @@ static ringtree_status search_machines(struct rt_search *s, const struct machine
 }
 
 /* What all machines have. */
-static void summarize(struct rt_search *s)
+void rt_search_summarize(struct rt_search *s)
 {
     s->nchannels = s->rings[0]->nchannels;
     s->gbs = s->rings[0]->gbs;
@@ -211,7 +211,7 @@ ringtree_status rt_search(struct rt_search **search, const struct rt_graph *grap
         status = rt_fail(error, RINGTREE_NO_MEMORY, "no memory to search %u machines", graph->nmachines);
     close_machines(&machines);
     if (status == RINGTREE_OK) {
-        summarize(s);
+        rt_search_summarize(s);
         *search = s;
     } else {
         rt_search_free(s);

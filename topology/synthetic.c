@@ -239,8 +239,8 @@ static ringtree_status check_places(const struct rt_synthetic *s, uint8_t first,
     for (uint8_t i = first; i != RT_SYNTHETIC_NONE; i = s->item[i].next)
         if (processors && s->item[i].kind > RT_NUMA)
             return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
-                           "column %u of the machine \"%s\": beside sockets or NUMA domains a %s is connected to nothing; "
-                           "put it inside one", s->item[i].column, text, rt_vertex_kind_name(s->item[i].kind));
+                           "column %u of the machine \"%s\": beside sockets or NUMA domains a %s is connected to "
+                           "nothing; put it inside one", s->item[i].column, text, rt_vertex_kind_name(s->item[i].kind));
     return RINGTREE_OK;
 }
 

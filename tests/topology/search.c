@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "topology/search.h"
 #include "topology/synthetic.h"
+#include "topology/xml.h"
 
 static struct rt_error error;
 
@@ -47,7 +48,8 @@ static const struct { const char *name, *text; float gbs; } known[] = {
     { "8 GPUs on two EPYCs", "2 socket link:16: 4 gpu pcie:4x16", 16 },
     { "pairs by NVLink", "socket: pci pcie:4x16: 2 gpu pcie:4x16 nvlink:4 ring sm:80", 80 },
     /* NICs: as many as there are, no more than the PCIe links of the GPUs beside them */
-    { "2 A100, 1 NIC", "2 node: socket: (4 pci pcie:4x16: (2 gpu pcie:4x16 nvlink:12 switch); pci: nic 100G pcie:4x16)", 12.5f },
+    { "2 A100, 1 NIC",
+      "2 node: socket: (4 pci pcie:4x16: (2 gpu pcie:4x16 nvlink:12 switch); pci: nic 100G pcie:4x16)", 12.5f },
     { "2 A100, 1 NIC at the other socket",
       "2 node: socket: (4 pci pcie:4x16: 2 gpu pcie:4x16 nvlink:12 switch); socket: nic 100G pcie:4x16", 10 },
     { "2 A100, 2 NICs", "2 node: 2 socket: pci pcie:4x16: 4 gpu pcie:4x16 nvlink:12 switch; nic 100G pcie:4x16", 25 },
@@ -160,6 +162,69 @@ TEST(what_cannot_be_connected_is_said)
         CHECK_HAS(error.text, cases[i].why);
         rt_graph_free(g);
     }
+}
+
+/* Rings of `text` as XML. */
+static char *rings_text(const struct rt_search *s)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    CHECK(rt_rings_write(s, 0, out));
+    fclose(out);
+    return text;
+}
+
+TEST(rings_are_written_and_read_again)
+{
+    static const size_t machines[] = { 2, 6, 13, 15 };
+    const char *why;
+
+    if (!rt_xml_available(&why))
+        SKIP("%s", why);
+    for (size_t i = 0; i < sizeof(machines) / sizeof(*machines); i++) {
+        struct rt_graph *g;
+        struct rt_search *s = find(known[machines[i]].text, &g);
+        char *one = rings_text(s);
+        CHECK_THAT(rt_rings_read(s, 0, one, strlen(one), "test", &error) == RINGTREE_OK, "%s", error.text);
+        char *two = rings_text(s);
+        CHECK_THAT(strcmp(one, two) == 0, "%s is not %s", one, two);
+        free(one);
+        free(two);
+        rt_search_free(s);
+        rt_graph_free(g);
+    }
+}
+
+TEST(a_file_of_rings_that_this_machine_cannot_have_is_refused_with_its_line)
+{
+#define GRAPH(n, rest) "<graphs version=\"1\">\n<graph id=\"0\" pattern=\"4\" nchannels=\"" n "\" speedintra=\"10\">\n" rest
+#define ENDS "</channel></graph></graphs>"
+    static const struct { const char *text, *why; } cases[] = {
+        { "<graphs/>", "line 1: there is no graph 0" },
+        { "<system/>", "cannot stand here" },
+        { GRAPH("0", "</graph></graphs>"), "line 2: nchannels is 1 to 32" },
+        { GRAPH("99", "</graph></graphs>"), "line 2: nchannels is 1 to 32" },
+        { GRAPH("1", "</graph></graphs>"), "line 3: there are 0 channels" },
+        { GRAPH("1", "<channel><gpu dev=\"0\"/>" ENDS), "line 3: the channel visits 1 of 2" },
+        { GRAPH("1", "<channel><gpu dev=\"0\"/>\n<gpu dev=\"0\"/>" ENDS), "line 4: the channel visits gpu 0 twice" },
+        { GRAPH("1", "<channel><gpu dev=\"7\"/>" ENDS), "no <gpu> 7" },
+        { GRAPH("1", "<channel><net dev=\"1\"/>" ENDS), "no <net> 1" },
+        { GRAPH("1", "<channel><gpu dev=\"x\"/>" ENDS), "not a number" },
+        { GRAPH("1", "<channel><gpu dev=\"0\"/><gpu dev=\"1\"/>" ENDS), "come and go by a <net>" },
+    };
+    struct rt_graph *g;
+    struct rt_search *s = find("2 node: 2 gpu; nic", &g);
+    const char *why;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases) && rt_xml_available(&why); i++) {
+        CHECK_THAT(rt_rings_read(s, 0, cases[i].text, strlen(cases[i].text), "test", &error) == RINGTREE_INVALID_ARGUMENT,
+                   "%s", cases[i].text);
+        CHECK_HAS(error.text, cases[i].why);
+    }
+    rt_search_free(s);
+    rt_graph_free(g);
 }
 
 TEST(both_trees_reach_every_machine_and_a_machine_passes_on_in_one_of_them)
