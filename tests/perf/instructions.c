@@ -5,7 +5,8 @@
  * point, whose calls are counted with all that they call.
  *
  * Usage: instructions ITERATIONS. The first calls, which open links and make plans, are not counted. Prints, as JSON,
- * which reduction was chosen and the compiler, since the counts depend on them. Exit 77: built without valgrind's headers.
+ * which reduction was chosen and the compiler, since the counts depend on them. Exit 77: built without valgrind's
+ * headers.
  */
 #include "reduce/reduce.h"
 
