@@ -224,6 +224,8 @@ class WheelMpich(Mpich):
         before, environment, after = super().start(place, nranks)
         if place.transport != "shm":
             environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
+        if place.interface == "lo":
+            environment.pop("UCX_NET_DEVICES", None)  # as in WheelOpenMPI
         return before, environment, after
 
 

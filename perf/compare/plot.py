@@ -20,9 +20,10 @@ def lines_of(entries, group):
 
 
 def add_limit(lines, meters, group):
+    """`meters` by size: those of the run that measured it."""
     sizes = sorted({size for line in lines.values() for size, _ in line})
     point = points.Point(*group, "out", "private", 0)
-    found = [(size, limits.limit_us(meters, point._replace(bytes=size))) for size in sizes]
+    found = [(size, limits.limit_us(meters[size], point._replace(bytes=size))) for size in sizes]
     if all(us for _, us in found):
         lines[("limit", "")] = found
 
@@ -75,7 +76,8 @@ def draw_all(known, directory, groups):
         lines, kind, place = lines_of(known["entries"], group)
         if group[2] == "barrier" or not lines:
             continue
-        add_limit(lines, report.meters_of(known, group), group)
+        mine = [e for e in known["entries"] if points.group_of(points.point_of(e)) == group]
+        add_limit(lines, {e["bytes"]: report.meters_of(known, e) for e in mine}, group)
         name = f"{group[0]}-{group[1]}-{group[2]}"
         draw(pyplot, lines, group, f"{group[2]}, {group[1]} ranks, {group[0]}, {place} of place: {kind}".replace(
             "in of place", "in place"), os.path.join(directory, name))

@@ -101,29 +101,20 @@ def run_facts(here, missing, options, meters):
 
 
 def merge(path, entries, facts):
-    """What was measured now takes the place of what the file has of the same collectives, ranks and transports."""
+    """What was measured now takes the place of what the file has of the same points. Each entry names its run; a run
+    of which nothing is left goes."""
     known = {"machine": machine(), "runs": [], "entries": []}
     if os.path.exists(path):
         with open(path) as file:
             known = json.load(file)
-    fresh = {points.group_of(points.point_of(e)) for e in entries}
-    known["entries"] = [e for e in known["entries"] if points.group_of(points.point_of(e)) not in fresh] + entries
-    known["runs"].append(dict(facts, groups=sorted(" ".join(map(str, group)) for group in fresh)))
-    kept = {" ".join(map(str, points.group_of(points.point_of(e)))) for e in known["entries"]}
-    known["runs"] = [run for run in latest_runs(known["runs"]) if kept & set(run["groups"])]
+    fresh = {points.point_of(e) for e in entries}
+    number_of_run = 1 + max((run["run"] for run in known["runs"]), default=0)
+    known["entries"] = [e for e in known["entries"] if points.point_of(e) not in fresh]
+    known["entries"] += [dict(e, run=number_of_run) for e in entries]
+    left = {e["run"] for e in known["entries"]}
+    known["runs"] = [run for run in [*known["runs"], dict(facts, run=number_of_run)] if run["run"] in left]
     write_json(path, known)
     return known
-
-
-def latest_runs(runs):
-    """Each run with only those groups that no later one has taken again."""
-    taken, kept = set(), []
-    for run in reversed(runs):
-        groups = [group for group in run["groups"] if group not in taken]
-        taken.update(groups)
-        if groups:
-            kept.insert(0, dict(run, groups=groups))
-    return kept
 
 
 def write_json(path, known):
@@ -135,9 +126,8 @@ def write_json(path, known):
     os.replace(path + ".new", path)
 
 
-def meters_of(known, group):
-    name = " ".join(map(str, group))
-    return next((run["limits"] for run in known["runs"] if name in run["groups"]), {})
+def meters_of(known, entry):
+    return next((run["limits"] for run in known["runs"] if run["run"] == entry["run"]), {})
 
 
 # ---- Markdown
@@ -171,7 +161,8 @@ def markdown(known, ours, plots):
           f"medians; ratio = {ours} / the fastest peer in the same run and class (near: a cache line takes up to " \
           f"{points.NEAR_NS} ns between the cores). How it was measured: README.md of perf/baseline.\n"
     for run in known["runs"]:
-        taken = ", ".join(run["groups"])
+        found = [points.group_of(points.point_of(e)) for e in known["entries"] if e["run"] == run["run"]]
+        taken = ", ".join(sorted({" ".join(map(str, group)) for group in found}))
         yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {taken}." + \
               "".join(f" {name}: {version}." for name, version in run["libraries"].items()) + \
               "".join(f" Not here: {name}: {why}." for name, why in run["missing"].items()) + \
@@ -185,7 +176,7 @@ def markdown(known, ours, plots):
         name = plots.get(group)
         if name:
             yield f"![time and bus bandwidth]({name}.svg)\n"
-        yield from markdown_table([ORDER] + [cells(ratio, meters_of(known, group)) for ratio in ratios])
+        yield from markdown_table([ORDER] + [cells(r, meters_of(known, r.ours)) for r in ratios])
         yield "\nAll medians in us:\n"
         yield from markdown_table(times(known["entries"], ratios))
 

@@ -80,13 +80,15 @@ def test_what_is_measured_again_takes_the_place_of_the_old_and_nothing_else():
         with open(path) as file:
             assert json.load(file) == known
     assert [e["us"] for e in known["entries"] if e["library"] == "ringtree"] == [5, 3]
-    assert [(run["when"], run["groups"]) for run in known["runs"]] == [("now", ["shm 4 all_reduce"]),
-                                                                      ("later", ["shm 2 all_reduce"])]
+        assert [run["when"] for run in known["runs"]] == ["now", "later"]
+        known = report.merge(path, entries_of(5, 6, ranks=4), dict(facts, when="last"))
+    assert [run["when"] for run in known["runs"]] == ["later", "last"]
 
 
 def test_markdown_has_a_row_for_each_point_and_names_what_is_missing():
-    known = {"machine": {"processor": "P", "cores": 2, "kernel": "K", "system": "S"}, "entries": entries_of(3, 2),
-             "runs": [{"when": "now", "commit": "c", "rounds": 5, "groups": ["shm 2 all_reduce"], "libraries": {},
+    known = {"machine": {"processor": "P", "cores": 2, "kernel": "K", "system": "S"},
+             "entries": [dict(entry, run=1) for entry in entries_of(3, 2)],
+             "runs": [{"run": 1, "when": "now", "commit": "c", "rounds": 5, "libraries": {},
                        "missing": {"gloo": "apt-get install python3-torch"}, "limits": {}, "link": None,
                        "settings": {}}]}
     text = "\n".join(report.markdown(known, "ringtree", {}))
