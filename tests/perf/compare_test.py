@@ -79,7 +79,7 @@ def test_what_is_measured_again_takes_the_place_of_the_old_and_nothing_else():
         known = report.merge(path, entries_of(3, 2), dict(facts, when="later"))
         with open(path) as file:
             assert json.load(file) == known
-    assert [e["us"] for e in known["entries"] if e["library"] == "ringtree"] == [5, 3]
+        assert [e["us"] for e in known["entries"] if e["library"] == "ringtree"] == [5, 3]
         assert [run["when"] for run in known["runs"]] == ["now", "later"]
         known = report.merge(path, entries_of(5, 6, ranks=4), dict(facts, when="last"))
     assert [run["when"] for run in known["runs"]] == ["later", "last"]
