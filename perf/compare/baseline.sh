@@ -13,7 +13,7 @@ touch "$out/done"
 piece()
 {
     name=$(echo "$*" | tr ' ' '_')
-    if grep -qxF "$name" "$out/done"; then return; fi
+    if grep -qxF -e "$name" "$out/done"; then return; fi
     echo "==== $*"
     ${AROUND:-} python3 "$here" --out "$out" --budget-ms 20 $flags "$@" && echo "$name" >>"$out/done"
 }
