@@ -2,7 +2,7 @@
 import collections
 import statistics
 
-NEAR_NS = 150
+TWIN_NS, NEAR_NS = 30, 120  # as in measure.h
 COLLECTIVES = ["all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all", "gather", "scatter",
                "barrier", "send_recv"]
 IN_PLACE = {"all_reduce", "reduce_scatter", "all_gather"}  # that may be either; a broadcast always is
@@ -12,10 +12,10 @@ Point = collections.namedtuple("Point", "transport ranks collective place memory
 
 
 def line_class(row):
-    """near or far, by the time of a cache line between the cores before and after; None: it changed under way."""
+    """twin, near or far, by the time of a cache line between the processors before and after; None: it changed."""
     if 0 in row["line_ns"]:
         return "one core"
-    kinds = {"near" if ns <= NEAR_NS else "far" for ns in row["line_ns"]}
+    kinds = {"twin" if ns <= TWIN_NS else "near" if ns <= NEAR_NS else "far" for ns in row["line_ns"]}
     return kinds.pop() if len(kinds) == 1 else None
 
 
@@ -66,7 +66,7 @@ def bar(point, kind):
         return 0.7
     if size >= 16 * MIB:
         return 0.5 if point.place == "in" else 0.8
-    return 0.75 if kind == "near" else 1.0
+    return 1.0 if kind == "far" else 0.75
 
 
 Ratio = collections.namedtuple("Ratio", "point kind ours peer ratio bar")

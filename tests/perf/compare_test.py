@@ -27,6 +27,8 @@ def entries_of(ours, peer, **more):
 def test_a_start_that_changed_class_under_way_counts_for_neither():
     assert points.line_class(row("mpich", 1, (70, 70))) == "near"
     assert points.line_class(row("mpich", 1, (270, 200))) == "far"
+    assert points.line_class(row("mpich", 1, (13, 13))) == "twin"
+    assert points.line_class(row("mpich", 1, (13, 70))) is None
     assert points.line_class(row("mpich", 1, (70, 270))) is None
     assert points.condense([row("mpich", 1, (70, 270))]) == []
 
