@@ -1,6 +1,6 @@
 #!/bin/sh
-# perf/compare/baseline.sh OUT [FLAGS...]: takes the whole comparison into OUT in pieces of under two minutes, each added
-# to OUT/compare.json as it ends, so that what was interrupted goes on: OUT/done names the pieces that are there.
+# perf/compare/baseline.sh OUT [FLAGS...]: takes the whole comparison into OUT in pieces of under two minutes, each
+# added to OUT/compare.json as it ends, so that what was interrupted goes on: OUT/done names the pieces that are there.
 # AROUND="command" runs each piece under it (to keep a machine quiet). FLAGS go to perf/compare, as --build DIR.
 set -u
 out=$1

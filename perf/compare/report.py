@@ -159,7 +159,8 @@ def markdown(known, ours, plots):
     yield f"# {ours} beside its peers\n"
     yield f"{facts['processor']}, {facts['cores']} cores, {facts['kernel']}, {facts['system']}. float32, sum, " \
           f"medians; ratio = {ours} / the fastest peer in the same run and class (twin: a cache line takes up to " \
-          f"{points.TWIN_NS} ns between the processors, near: up to {points.NEAR_NS} ns, far: more). How it was measured: README.md of perf/baseline.\n"
+          f"{points.TWIN_NS} ns between the processors, near: up to {points.NEAR_NS} ns, far: more). How it was " \
+          "measured: README.md of perf/baseline.\n"
     for run in known["runs"]:
         found = [points.group_of(points.point_of(e)) for e in known["entries"] if e["run"] == run["run"]]
         taken = ", ".join(sorted({" ".join(map(str, group)) for group in found}))
