@@ -1,6 +1,7 @@
 """ringtree beside every installed peer, in one run: python3 perf/compare --help"""
 import argparse
 import os
+import signal
 import sys
 
 sys.dont_write_bytecode = True
@@ -48,6 +49,7 @@ def arguments():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended, namespaces are removed
     options = arguments()
     options.build = options.build or ["build"]
     options.work = os.path.abspath(options.work or os.path.join(options.build[0], "compare"))

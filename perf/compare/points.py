@@ -53,7 +53,7 @@ def bar(point, kind):
     """The ratio to the best peer that issue and README promise; None where none is."""
     size, n = point.bytes, point.ranks
     if point.collective != "all_reduce":
-        return 1.05 if n in (2, 4) and point.transport == "shm" else None
+        return 1.05 if n in (2, 4) else None
     if point.transport != "shm":
         return 0.9 if size <= 16 * KIB else 0.75 if size >= 64 * MIB else 0.8 if size >= MIB else None
     if n > 2:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import libraries
@@ -73,29 +74,32 @@ def run_to_end(command, environment):
     try:
         words = child.communicate(timeout=START_S)[1]
     except subprocess.TimeoutExpired:
-        words = f"not done after {START_S} s"
-        child.returncode = -1
+        return f"not done after {START_S} s"
+    finally:
+        end_group(child)
+    return f"status {child.returncode}: {words.strip()[-600:]}" if child.returncode else None
+
+
+def end_group(child):
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
     child.wait()
-    return f"status {child.returncode}: {words.strip()[-600:]}" if child.returncode else None
 
 
 def start_once(library, place, ranks, options):
     """(rows, what went wrong)"""
-    board, out = (os.path.join(options.work, f"{name}.{os.getpid()}") for name in ("board", "rows"))
-    for path in (board, out):
-        with open(path, "w"):
-            pass
-    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, place.transport, ranks, options), "--budget-ms",
-             str(options.budget_ms), "--least", "3" if options.quick else "5"]
-    failure = run_to_end(*library.command(place, ranks, flags))
-    with open(out) as lines:
-        rows = [json.loads(line) for line in lines]
-    os.remove(board)
-    os.remove(out)
+    with tempfile.TemporaryDirectory(dir=options.work) as scratch:
+        board, out = (os.path.join(scratch, name) for name in ("board", "rows"))
+        for path in (board, out):
+            with open(path, "w"):
+                pass
+        flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, place.transport, ranks, options),
+                 "--budget-ms", str(options.budget_ms), "--least", "3" if options.quick else "5"]
+        failure = run_to_end(*library.command(place, ranks, flags))
+        with open(out) as lines:
+            rows = [json.loads(line) for line in lines]
     for row in rows:
         row.update(library=library.name, transport=place.transport, ranks=ranks)
     return rows, failure
