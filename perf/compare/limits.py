@@ -54,14 +54,26 @@ def shm_us(meters, point, moved):
     return max(line / 1e3, moved / pace / 1e3 if pace else 0)
 
 
+def wire_gbs(transport):
+    """Of netns-1gbit and the like."""
+    rate = transport.split("-")[1]
+    for unit, gbs in (("gbit", 0.125), ("mbit", 0.125e-3)):
+        if rate.endswith(unit):
+            return float(rate[:-len(unit)]) * gbs
+    raise ValueError(f"--link {rate}: a number and gbit or mbit")
+
+
 def limit_us(meters, point):
     """A lower bound for this point, us: one exchange, or what a rank must get from others at the pace of data that the
     other core has just written (all_reduce from 16 MiB: five passes over memory at full traffic, four where the ranks
-    share it), or of a duplex socket. More ranks than cores share them. None: not measured, or not known (netns)."""
+    share it), or of a duplex socket, or of a limited link. More ranks than cores share them. None: not measured, or
+    not known (netns without a limit)."""
     crowd = max(1, point.ranks // 2)
     moved = point.bytes * points.bus_factor(point.collective, point.ranks)
     if point.transport == "shm":
         us = shm_us(meters, point, moved)
+    elif point.transport.startswith("netns-"):
+        return moved / wire_gbs(point.transport) / 1e3
     elif point.transport == "tcp":
         us, pace = at_size(meters, "tcp_one_way_polled", 4), at_size(meters, "tcp_duplex", int(moved))
         us = max(us, moved / pace / 1e3) if us and pace else None

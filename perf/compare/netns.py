@@ -21,6 +21,11 @@ def here(transport):
     return Place(transport, "lo", "127.0.0.1", [], None)
 
 
+def label(transport, link):
+    """What rows are called: a limited link is a transport of its own."""
+    return f"netns-{link}" if transport == "netns" and link else transport
+
+
 def why_not():
     """None, or why there can be no namespaces here."""
     if os.geteuid() != 0:

@@ -95,7 +95,7 @@ def commit():
 def run_facts(here, missing, options, meters):
     return {"when": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "rounds": options.rounds,
             "budget_ms": options.budget_ms, "libraries": {library.name: library.version() for library in here},
-            "missing": dict(missing), "limits": meters, "link": options.link,
+            "missing": dict(missing), "limits": meters,
             "settings": {name: value for name, value in os.environ.items()
                          if name.startswith("RINGTREE_") and "SECRET" not in name}}
 
@@ -167,7 +167,6 @@ def markdown(known, ours, plots):
         yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {taken}." + \
               "".join(f" {name}: {version}." for name, version in run["libraries"].items()) + \
               "".join(f" Not here: {name}: {why}." for name, why in run["missing"].items()) + \
-              (f" Link: {run['link']}." if run["link"] else "") + \
               (f" Settings: {run['settings']}." if run["settings"] else "")
     yield "\n## All in short\n"
     yield from markdown_table(summary(groups))

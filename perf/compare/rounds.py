@@ -101,7 +101,7 @@ def start_once(library, place, ranks, options):
         with open(out) as lines:
             rows = [json.loads(line) for line in lines]
     for row in rows:
-        row.update(library=library.name, transport=place.transport, ranks=ranks)
+        row.update(library=library.name, transport=netns.label(place.transport, options.link), ranks=ranks)
     return rows, failure
 
 

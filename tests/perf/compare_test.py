@@ -91,7 +91,7 @@ def test_markdown_has_a_row_for_each_point_and_names_what_is_missing():
     known = {"machine": {"processor": "P", "cores": 2, "kernel": "K", "system": "S"},
              "entries": [dict(entry, run=1) for entry in entries_of(3, 2)],
              "runs": [{"run": 1, "when": "now", "commit": "c", "rounds": 5, "libraries": {},
-                       "missing": {"gloo": "apt-get install python3-torch"}, "limits": {}, "link": None,
+                       "missing": {"gloo": "apt-get install python3-torch"}, "limits": {},
                        "settings": {}}]}
     text = "\n".join(report.markdown(known, "ringtree", {}))
     assert "| 1 KiB | out | private | near | 3 | 2 | mpich | 1.50 | 0.70 | MISSED |" in text, text
@@ -116,6 +116,8 @@ def test_the_limit_is_an_exchange_while_small_and_bytes_while_large():
     assert abs(limits.limit_us(meters, point._replace(bytes=65536)) - 6.5536) < 1e-9
     assert abs(limits.limit_us(meters, point._replace(bytes=64 << 20)) - 5 * (64 << 20) / 30e3) < 1e-6
     assert limits.limit_us({}, point) is None
+    wire = point._replace(transport="netns-1gbit", bytes=1 << 20)
+    assert abs(limits.limit_us({}, wire) - (1 << 20) / 125) < 1e-6 and points.bar(wire, "near") is None
 
 
 def test_a_library_that_is_not_there_says_how_to_get_it():
