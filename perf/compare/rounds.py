@@ -53,7 +53,8 @@ def memories_of(library, transport, size, options):
 
 
 def jobs_of(library, transport, ranks, options):
-    """The --jobs of a program: sizes that share collective, place and memory in one."""
+    """The --jobs of a program: sizes that share collective, place and memory in one. No spaces: launchers that go
+    through a shell would take them apart."""
     grouped = collections.defaultdict(list)
     for collective in options.only:
         if collective == "send_recv" and ranks != 2:
@@ -64,7 +65,7 @@ def jobs_of(library, transport, ranks, options):
             for place in places_of(collective, size, options):
                 for memory in memories_of(library, transport, size, options):
                     grouped[f"{collective}:{place}:{memory}"].append(str(size))
-    return " ".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
+    return "+".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
 
 
 def run_to_end(command, environment):

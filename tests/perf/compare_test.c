@@ -138,7 +138,7 @@ static int run_alone(int (*run)(void *, const struct call *), char *text, size_t
     close(mkstemp(board));
     close(mkstemp(out));
     const struct options options = { .board = board, .out = out, .nranks = 1, .budget_ms = 1, .least = 3,
-                                     .jobs = "all_reduce:out:private:4,16384 barrier:out:private:0" };
+                                     .jobs = "all_reduce:out:private:4,16384+barrier:out:private:0" };
     const struct peer    peer = { NULL, false, open_nothing, run, NULL, close_nothing };
     const int            status = protocol_rank(&options, &peer, 0);
     FILE *file = fopen(out, "r");
