@@ -115,7 +115,8 @@ static void describe_function(struct converter *c, uint32_t v, hwloc_obj_t objec
     struct rt_edge *edge = &c->graph->edge[c->graph->nedges - 1];
     char text[16];
 
-    vertex->busid = (uint64_t)pci->domain << 16 | (uint64_t)pci->bus << 8 | (uint64_t)(pci->dev & 31) << 3 | (pci->func & 7);
+    vertex->busid = (uint64_t)pci->domain << 16 | (uint64_t)pci->bus << 8 | (uint64_t)(pci->dev & 31) << 3 |
+                    (pci->func & 7);
     vertex->pci_class = (uint32_t)pci->class_id << 8;
     vertex->number = vertex->kind == RT_GPU ? (int32_t)c->gpus++ : vertex->kind == RT_NIC ? (int32_t)c->nics++ : -1;
     if (pci->linkspeed > 0 && pci->linkspeed < 1000) /* raw GB/s; rates.c says what of it is payload */

@@ -294,6 +294,33 @@ static uint32_t list_speeds(const struct rt_site *s, float bound, float *speed)
     return count;
 }
 
+/* How many rings of that speed the parallel links of one part have room for; ports: into the machine. */
+static uint32_t rings_at(const struct rt_site *s, uint32_t part, float gbs)
+{
+    uint32_t nvlink = 0, other = 0;
+
+    for (uint32_t i = s->from[part]; i < s->from[part + 1]; i++) {
+        const float rings = s->room[i] * 1.0001f / gbs;
+        *(s->link[i].kind == RT_NVLINK ? &nvlink : &other) += rings < 1000 ? (uint32_t)rings : 1000;
+    }
+    return nvlink ? nvlink : other;
+}
+
+/* The bound again, for rings that cannot be cut in pieces: no seat, and not all ports, has room for more. */
+static uint32_t most_rings(const struct rt_site *s, bool network, float gbs)
+{
+    uint32_t most = UINT32_MAX, ports = 0;
+
+    for (uint32_t i = 0; i < s->nseats && s->nseats > 1; i++) {
+        const uint32_t rings = rings_at(s, s->seat[i], gbs);
+        if (most > rings)
+            most = rings;
+    }
+    for (uint32_t i = 0; i < s->nports && network; i++)
+        ports += rings_at(s, s->port[i], gbs);
+    return network && most > ports ? ports : most;
+}
+
 static uint32_t list_sums(const struct rt_site *s, bool network, struct sum *sum)
 {
     const float bound = rt_site_bound(s, network);
@@ -301,14 +328,16 @@ static uint32_t list_sums(const struct rt_site *s, bool network, struct sum *sum
     const uint32_t speeds = list_speeds(s, bound, speed), hops = MOST_HOPS / s->nseats;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < speeds; i++)
-        for (uint32_t rings = 1; rings <= RT_MOST_CHANNELS / 2; rings++) {
+    for (uint32_t i = 0; i < speeds; i++) {
+        const uint32_t most = most_rings(s, network, speed[i]);
+        for (uint32_t rings = 1; rings <= RT_MOST_CHANNELS && rings <= most; rings++) {
             if (speed[i] * (float)rings > bound * 1.0001f || rings > hops)
                 break;
             sum[count++] = (struct sum){ speed[i], rings, false };
             if (!network && rings % 2 == 0 && s->nseats > 2)
                 sum[count++] = (struct sum){ speed[i], rings, true };
         }
+    }
     qsort(sum, count, sizeof(*sum), by_sum);
     return count;
 }

@@ -51,7 +51,8 @@ bool rt_rings_write(const struct rt_search *s, uint32_t index, FILE *out)
 
     fputs("<graphs version=\"1\">\n", out);
     for (int id = 0; id < 2; id++) {
-        fprintf(out, "  <graph id=\"%d\" pattern=\"%d\" crossnic=\"0\" nchannels=\"%u\" speedintra=\"%.6g\" speedinter=\"%.6g\" "
+        fprintf(out, "  <graph id=\"%d\" pattern=\"%d\" crossnic=\"0\" nchannels=\"%u\" speedintra=\"%.6g\" "
+                     "speedinter=\"%.6g\" "
                 "latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" samechannels=\"%d\">\n", id,
                 id ? PATTERN_TREE : PATTERN_RING, rings->nchannels, (double)rings->gbs, (double)rings->gbs,
                 rt_path_name(rings->within), rt_path_name(rings->to_port), id);

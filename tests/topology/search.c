@@ -199,7 +199,8 @@ TEST(rings_are_written_and_read_again)
 
 TEST(a_file_of_rings_that_this_machine_cannot_have_is_refused_with_its_line)
 {
-#define GRAPH(n, rest) "<graphs version=\"1\">\n<graph id=\"0\" pattern=\"4\" nchannels=\"" n "\" speedintra=\"10\">\n" rest
+#define GRAPH(n, rest)                                                                                                 \
+    "<graphs version=\"1\">\n<graph id=\"0\" pattern=\"4\" nchannels=\"" n "\" speedintra=\"10\">\n" rest
 #define ENDS "</channel></graph></graphs>"
     static const struct { const char *text, *why; } cases[] = {
         { "<graphs/>", "line 1: there is no graph 0" },
@@ -219,8 +220,8 @@ TEST(a_file_of_rings_that_this_machine_cannot_have_is_refused_with_its_line)
     const char *why;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases) && rt_xml_available(&why); i++) {
-        CHECK_THAT(rt_rings_read(s, 0, cases[i].text, strlen(cases[i].text), "test", &error) == RINGTREE_INVALID_ARGUMENT,
-                   "%s", cases[i].text);
+        const char *text = cases[i].text;
+        CHECK_THAT(rt_rings_read(s, 0, text, strlen(text), "test", &error) == RINGTREE_INVALID_ARGUMENT, "%s", text);
         CHECK_HAS(error.text, cases[i].why);
     }
     rt_search_free(s);

@@ -74,6 +74,17 @@ TEST(one_machine_needs_no_node_and_groups_end_with_their_parenthesis)
     rt_graph_free(g);
 }
 
+TEST(a_part_that_cannot_be_inside_the_last_one_is_beside_it)
+{
+    struct rt_graph *g = machine("2 node: socket: pci: 2 gpu; socket: pci: nic; node: 3 gpu; nic");
+
+    CHECK_EQ(g->nmachines, 3);
+    CHECK_EQ(rt_graph_count(g, RT_PACKAGE), 4);
+    CHECK_EQ(rt_graph_count(g, RT_GPU), 7);
+    CHECK_EQ(rt_graph_count(g, RT_NIC), 3);
+    rt_graph_free(g);
+}
+
 TEST(a_machine_of_65536_ranks_is_built_in_a_moment)
 {
     const uint64_t begin = rt_now_ns(&rt_system_clock);
