@@ -85,7 +85,7 @@ class Ringtree(Library):
                              ["-I", os.path.join(ROOT, "include"), library, *sodium, "-lm"])
 
     def version(self):
-        return f"library in {os.path.relpath(self.directory, ROOT)}"
+        return f"library in {os.path.basename(self.directory)}"
 
     def start(self, place, nranks):
         environment = {"RINGTREE_TRANSPORTS": "tcp"} if place.transport == "tcp" else {}
