@@ -25,6 +25,10 @@ def bus_factor(collective, n):
     return (n - 1) / n if collective in ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter") else 1
 
 
+def four_digits(value):
+    return float(f"{value:.4g}")
+
+
 def condense(rows):
     """One entry per point, library and class: the medians over starts. Starts that changed class fall out."""
     grouped = collections.defaultdict(list)
@@ -35,8 +39,8 @@ def condense(rows):
     for (point, library, kind), found in sorted(grouped.items()):
         entry = dict(point._asdict(), library=library, kind=kind, starts=len(found))
         for field in ("us", "p50_us", "p99_us", "least_us"):
-            entry[field] = statistics.median(row[field] for row in found)
-        entry["line_ns"] = statistics.median(ns for row in found for ns in row["line_ns"])
+            entry[field] = four_digits(statistics.median(row[field] for row in found))
+        entry["line_ns"] = four_digits(statistics.median(ns for row in found for ns in row["line_ns"]))
         entries.append(entry)
     return entries
 

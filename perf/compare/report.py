@@ -161,13 +161,16 @@ def markdown(known, ours, plots):
           f"medians; ratio = {ours} / the fastest peer in the same run and class (twin: a cache line takes up to " \
           f"{points.TWIN_NS} ns between the processors, near: up to {points.NEAR_NS} ns, far: more). How it was " \
           "measured: README.md of perf/baseline.\n"
+    libraries = {name: version for run in known["runs"] for name, version in run["libraries"].items()}
+    missing = {name: why for run in known["runs"] for name, why in run["missing"].items() if name not in libraries}
+    yield from (f"- {name}: {version}" for name, version in libraries.items())
+    yield from (f"- Not here: {name}: {why}" for name, why in missing.items())
+    yield ""
     for run in known["runs"]:
         found = [points.group_of(points.point_of(e)) for e in known["entries"] if e["run"] == run["run"]]
         taken = ", ".join(sorted({" ".join(map(str, group)) for group in found}))
-        yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {taken}." + \
-              "".join(f" {name}: {version}." for name, version in run["libraries"].items()) + \
-              "".join(f" Not here: {name}: {why}." for name, why in run["missing"].items()) + \
-              (f" Settings: {run['settings']}." if run["settings"] else "")
+        settings = f" Settings: {run['settings']}." if run["settings"] else ""
+        yield f"- {run['when']}, commit {run['commit']}, {run['rounds']} starts of each: {taken}.{settings}"
     yield "\n## All in short\n"
     yield from markdown_table(summary(groups))
     for group, ratios in groups.items():

@@ -95,7 +95,7 @@ def test_markdown_has_a_row_for_each_point_and_names_what_is_missing():
                        "settings": {}}]}
     text = "\n".join(report.markdown(known, "ringtree", {}))
     assert "| 1 KiB | out | private | near | 3 | 2 | mpich | 1.50 | 0.70 | MISSED |" in text, text
-    assert "Not here: gloo: apt-get install python3-torch." in text
+    assert "Not here: gloo: apt-get install python3-torch" in text
 
 
 def test_ci_fails_only_where_the_ratio_doubled_in_every_attempt():
