@@ -106,8 +106,8 @@ uint32_t rt_graph_add(struct rt_graph *graph, enum rt_vertex_kind kind, uint32_t
               sizeof(*graph->vertex), "parts"))
         return RT_NO_VERTEX;
     if ((index == 0) != (kind == RT_SYSTEM) || (index > 0 && parent >= index)) {
-        rt_graph_refuse(graph, RINGTREE_INTERNAL, "a %s was added inside part %u of %u", rt_vertex_kind_name(kind), parent,
-                        index);
+        rt_graph_refuse(graph, RINGTREE_INTERNAL, "a %s was added inside part %u of %u", rt_vertex_kind_name(kind),
+                        parent, index);
         return RT_NO_VERTEX;
     }
     struct rt_vertex vertex = { .kind = (uint8_t)kind, .parent = parent, .machine = RT_NO_VERTEX, .number = -1,
@@ -234,7 +234,8 @@ const char *rt_attribute(const struct rt_graph *graph, uint32_t vertex, const ch
     return found ? graph->store->text + found->value : NULL;
 }
 
-bool rt_attribute_at(const struct rt_graph *graph, uint32_t vertex, uint32_t index, const char **key, const char **value)
+bool rt_attribute_at(const struct rt_graph *graph, uint32_t vertex, uint32_t index, const char **key,
+                     const char **value)
 {
     const struct rt_graph_store *s = graph->store;
     uint32_t i = graph->vertex[vertex].attributes;

@@ -118,7 +118,8 @@ const char *rt_vertex_name(const struct rt_graph *graph, uint32_t vertex);
 /* NULL when it is not there. */
 const char *rt_attribute(const struct rt_graph *graph, uint32_t vertex, const char *key);
 /* Attribute number `index` of a vertex, in the order of adding; false: there are fewer. */
-bool rt_attribute_at(const struct rt_graph *graph, uint32_t vertex, uint32_t index, const char **key, const char **value);
+bool rt_attribute_at(const struct rt_graph *graph, uint32_t vertex, uint32_t index, const char **key,
+                     const char **value);
 /* Of a finished graph: the vertex of that bus id in the machine, or RT_NO_VERTEX. */
 uint32_t rt_graph_at_busid(const struct rt_graph *graph, uint32_t machine, uint64_t busid);
 uint32_t rt_graph_count(const struct rt_graph *graph, enum rt_vertex_kind kind);

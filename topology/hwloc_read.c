@@ -72,7 +72,9 @@ static bool is_useful(hwloc_obj_t object, unsigned depth)
     return false;
 }
 
-/* Of the devices that the system offers for one function, RDMA ones are ports where there are any, else network ones. */
+/*
+ * Of the devices that the system offers for one function, RDMA ones are ports where there are any, else network ones.
+ */
 static hwloc_obj_osdev_type_t port_type(hwloc_obj_t first)
 {
     for (hwloc_obj_t child = first; child; child = child->next_sibling)
@@ -113,7 +115,8 @@ static void describe_function(struct converter *c, uint32_t v, hwloc_obj_t objec
     struct rt_edge *edge = &c->graph->edge[c->graph->nedges - 1];
     char text[16];
 
-    vertex->busid = (uint64_t)pci->domain << 16 | (uint64_t)pci->bus << 8 | (uint64_t)(pci->dev & 31) << 3 | (pci->func & 7);
+    vertex->busid = (uint64_t)pci->domain << 16 | (uint64_t)pci->bus << 8 | (uint64_t)(pci->dev & 31) << 3 |
+                    (pci->func & 7);
     vertex->pci_class = (uint32_t)pci->class_id << 8;
     vertex->number = vertex->kind == RT_GPU ? (int32_t)c->gpus++ : vertex->kind == RT_NIC ? (int32_t)c->nics++ : -1;
     if (pci->linkspeed > 0 && pci->linkspeed < 1000) /* raw GB/s; rates.c says what of it is payload */
@@ -129,7 +132,8 @@ static void convert_io(struct converter *c, hwloc_obj_t object, uint32_t parent)
     if (!is_useful(object, 0) || rt_graph_failed(c->graph) || c->depth >= MOST_DEPTH)
         return;
     const enum rt_vertex_kind kind = kind_of(object);
-    const uint32_t v = rt_graph_attach(c->graph, kind, parent, kind == RT_HOST_BRIDGE ? RT_HOST_LINK : RT_PCI_LINK, NULL);
+    const uint32_t v = rt_graph_attach(c->graph, kind, parent, kind == RT_HOST_BRIDGE ? RT_HOST_LINK : RT_PCI_LINK,
+                                       NULL);
     if (v == RT_NO_VERTEX)
         return;
     if (is_pci(object))
@@ -328,7 +332,8 @@ ringtree_status rt_hwloc_read(struct rt_graph **graph, const char *text, size_t 
 {
     bool begun = false;
     struct rt_error why;
-    ringtree_status status = rt_xml_read(&(struct rt_xml_reader){ &begun, begin_any, end_any }, text, length, origin, error);
+    ringtree_status status = rt_xml_read(&(struct rt_xml_reader){ &begun, begin_any, end_any }, text, length, origin,
+                                         error);
 
     *graph = NULL;
     if (status != RINGTREE_OK)

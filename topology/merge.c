@@ -1,4 +1,6 @@
-/* A skeleton completed by the live machine: parts with the same bus id are one; the rest of the live machine follows. */
+/*
+ * A skeleton completed by the live machine: parts with the same bus id are one; the rest of the live machine follows.
+ */
 #include "discover.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* The end of a reading: numbers and ports that the file left out, bus ids that are twice in it, NVLinks to their ends. */
+/*
+ * The end of a reading: numbers and ports that the file left out, bus ids that are twice in it, NVLinks to their
+ * ends.
+ */
 #include "nccl_read.h"
 #include <stdlib.h>
 
@@ -189,7 +192,9 @@ static bool has_port(const struct rt_graph *g, uint32_t nic)
     return false;
 }
 
-/* GPUs and NICs of which none has a number get them in their order; a NIC without <net> gets a port of unknown speed. */
+/*
+ * GPUs and NICs of which none has a number get them in their order; a NIC without <net> gets a port of unknown speed.
+ */
 static void complete(struct rt_nccl_reading *r)
 {
     struct rt_graph *g = r->graph;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum element { ELEMENT_SYSTEM, ELEMENT_CPU, ELEMENT_PCI, ELEMENT_GPU, ELEMENT_NVLINK, ELEMENT_NIC, ELEMENT_NET, ELEMENTS };
+enum element { ELEMENT_SYSTEM, ELEMENT_CPU, ELEMENT_PCI, ELEMENT_GPU, ELEMENT_NVLINK, ELEMENT_NIC, ELEMENT_NET,
+               ELEMENTS };
 enum { ELEMENT_NONE = ELEMENTS };
 
 #define IN(element) (1u << (element))
@@ -140,7 +141,8 @@ static bool be(struct rt_nccl_reading *r, struct rt_xml *xml, uint32_t vertex, e
     char text[96];
 
     if (v->kind != RT_PCI_DEVICE && v->kind != kind)
-        return rt_xml_fail(xml, 0, "%s cannot hold what a %s holds", rt_vertex_text(r->graph, vertex, text, sizeof(text)),
+        return rt_xml_fail(xml, 0, "%s cannot hold what a %s holds",
+                           rt_vertex_text(r->graph, vertex, text, sizeof(text)),
                            rt_vertex_kind_name(kind));
     v->kind = (uint8_t)kind;
     return true;
@@ -154,7 +156,8 @@ static bool read_link(struct rt_xml *xml, const char **attributes, struct rt_edg
 
     if (generation < 0)
         return rt_xml_fail(xml, 0, "link_speed=\"%.40s\" is the speed of no PCIe generation", speed);
-    if (width && *width && strcmp(width, "Unknown") != 0 && !rt_nccl_number(xml, attributes, "link_width", 0, 255, &lanes))
+    if (width && *width && strcmp(width, "Unknown") != 0 &&
+        !rt_nccl_number(xml, attributes, "link_width", 0, 255, &lanes))
         return false;
     if (lanes == 63 || lanes == 255) /* what the kernel says when it does not know */
         lanes = 0;
@@ -194,7 +197,8 @@ static bool begin_gpu(struct rt_nccl_reading *r, struct rt_xml *xml, const char 
     long dev = -1, sm = 0, rank = -1;
 
     if (!be(r, xml, vertex, RT_GPU) || !rt_nccl_number(xml, attributes, "dev", -1, 65535, &dev) ||
-        !rt_nccl_number(xml, attributes, "sm", 0, 999, &sm) || !rt_nccl_number(xml, attributes, "rank", -1, 1 << 24, &rank))
+        !rt_nccl_number(xml, attributes, "sm", 0, 999, &sm) ||
+        !rt_nccl_number(xml, attributes, "rank", -1, 1 << 24, &rank))
         return false;
     if (rt_attribute(r->graph, vertex, "gpu"))
         return rt_xml_fail(xml, 0, "this is the second <gpu> of its <pci>");

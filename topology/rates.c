@@ -86,7 +86,9 @@ static struct rt_value nvlink_value(const struct rt_graph *graph, const struct r
 {
     const float one = rt_nvlink_gbs(sm_of(graph, edge));
 
-    return one > 0 ? (struct rt_value){ one * edge->count, RT_KNOWN } : (struct rt_value){ 20.0f * edge->count, RT_ASSUMED };
+    if (one > 0)
+        return (struct rt_value){ one * edge->count, RT_KNOWN };
+    return (struct rt_value){ 20.0f * edge->count, RT_ASSUMED };
 }
 
 static float between_gbs(const struct rt_graph *graph, uint32_t processor)

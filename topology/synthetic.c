@@ -69,7 +69,8 @@ static void keep_gpu(struct builder *b, const struct rt_synthetic_item *item, ui
     if (item->shape == RT_NVLINK_NONE)
         return;
     if (b->ngpus == MOST_GPUS)
-        rt_graph_refuse(b->graph, RINGTREE_INVALID_ARGUMENT, "a machine can have at most %d GPUs with NVLink", MOST_GPUS);
+        rt_graph_refuse(b->graph, RINGTREE_INVALID_ARGUMENT, "a machine can have at most %d GPUs with NVLink",
+                        MOST_GPUS);
     else
         b->gpu[b->ngpus].vertex = gpu, b->gpu[b->ngpus++].item = item;
 }
@@ -141,7 +142,8 @@ static void link_mesh(struct builder *b, uint32_t links)
     const uint32_t each = b->ngpus > 1 ? links / (b->ngpus - 1) : 0;
 
     if (each == 0)
-        rt_graph_refuse(b->graph, RINGTREE_INVALID_ARGUMENT, "%u NVLinks cannot make a mesh of %u GPUs", links, b->ngpus);
+        rt_graph_refuse(b->graph, RINGTREE_INVALID_ARGUMENT, "%u NVLinks cannot make a mesh of %u GPUs", links,
+                        b->ngpus);
     for (uint32_t i = 0; i < b->ngpus; i++)
         for (uint32_t k = i + 1; k < b->ngpus; k++)
             link_gpus(b, i, k, each);
@@ -150,7 +152,8 @@ static void link_mesh(struct builder *b, uint32_t links)
 static void link_ring(struct builder *b, uint32_t links)
 {
     if (b->ngpus < 2 || (b->ngpus > 2 && links % 2))
-        rt_graph_refuse(b->graph, RINGTREE_INVALID_ARGUMENT, "%u NVLinks cannot make a ring of %u GPUs", links, b->ngpus);
+        rt_graph_refuse(b->graph, RINGTREE_INVALID_ARGUMENT, "%u NVLinks cannot make a ring of %u GPUs", links,
+                        b->ngpus);
     else if (b->ngpus == 2)
         link_gpus(b, 0, 1, links);
     else
@@ -226,7 +229,8 @@ static void add_system(struct builder *b)
 }
 
 /* A device beside sockets would be connected to none of them. */
-static ringtree_status check_places(const struct rt_synthetic *s, uint8_t first, const char *text, struct rt_error *error)
+static ringtree_status check_places(const struct rt_synthetic *s, uint8_t first, const char *text,
+                                    struct rt_error *error)
 {
     bool processors = false;
 
@@ -235,8 +239,8 @@ static ringtree_status check_places(const struct rt_synthetic *s, uint8_t first,
     for (uint8_t i = first; i != RT_SYNTHETIC_NONE; i = s->item[i].next)
         if (processors && s->item[i].kind > RT_NUMA)
             return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
-                           "column %u of the machine \"%s\": beside sockets or NUMA domains a %s is connected to nothing; "
-                           "put it inside one", s->item[i].column, text, rt_vertex_kind_name(s->item[i].kind));
+                           "column %u of the machine \"%s\": beside sockets or NUMA domains a %s is connected to "
+                           "nothing; put it inside one", s->item[i].column, text, rt_vertex_kind_name(s->item[i].kind));
     return RINGTREE_OK;
 }
 

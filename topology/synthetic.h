@@ -5,13 +5,14 @@
  *
  *   list = item { ";" item }     item = [COUNT] KIND { WORD } [ ":" list | ":" "(" list ")" ]
  *
- * A ":" opens what is inside; ";" goes on beside it; "(" ")" say where the inside ends: "2 node: 2 socket: (4 core); 1 core".
+ * A ":" opens what is inside; ";" goes on beside it, or further out where that cannot be (a socket after a GPU); "(" ")"
+ * say where the inside ends.
  *
  *   node                            a machine (one, when left out)
  *   socket, numa   [link:GB/s]      link: between sockets, or NUMA domains without one
  *   core                            a core, or a rank that lives on one
  *   pci            [pcie:GENxWIDTH] a PCI switch
- *   gpu            [pcie:..] [sm:90] [nvlink:LINKS switch|mesh|ring|cube]   LINKS per GPU; cube: DGX-1's hybrid cube mesh
+ *   gpu            [pcie:..] [sm:90] [nvlink:LINKS switch|mesh|ring|cube]   LINKS of each; cube: that of DGX-1
  *   nic            [pcie:..] [200G] [ports:2]   gigabits per second and port
  */
 #ifndef RT_SYNTHETIC_H

@@ -7,7 +7,8 @@ struct reader {
     const char          *text, *at;
     struct rt_synthetic *out;
     struct rt_error     *error;
-    uint32_t             depth;
+    uint32_t             depth, group; /* lists that are open; those from `group` on are within the same parenthesis */
+    uint8_t              parent[RT_SYNTHETIC_MOST_DEPTH + 1]; /* the kind that each list is inside */
 };
 
 struct word {
@@ -180,21 +181,55 @@ static bool take_words(struct reader *r, struct rt_synthetic_item *item)
     return true;
 }
 
+/* The kind of a word, singular or plural; KINDS: it is none. */
+static size_t find_kind(const struct word *word)
+{
+    size_t length = strlen(word->text), i = 0;
+
+    if (length > 1 && word->text[length - 1] == 's') /* nodes, gpus */
+        length--;
+    while (i < KINDS && (strlen(kinds[i].name) != length || memcmp(kinds[i].name, word->text, length) != 0))
+        i++;
+    return i;
+}
+
+/* Outermost stand either nodes or parts of one node, as the first item says. */
+static bool may_be_inside(const struct reader *r, size_t kind, uint32_t parent)
+{
+    if (parent == RT_SYSTEM)
+        return (kinds[kind].kind == RT_MACHINE) == (r->out->item[0].kind == RT_MACHINE);
+    return kinds[kind].inside & KIND(parent);
+}
+
+/* Whether what follows a ";" belongs to a list further out, as a socket after a GPU does. */
+static bool next_is_outside(struct reader *r)
+{
+    const char *begin = r->at++;
+    bool outside = false;
+
+    skip_spaces(r);
+    while (*r->at >= '0' && *r->at <= '9')
+        r->at++;
+    skip_spaces(r);
+    const struct word word = take_word(r);
+    const size_t kind = find_kind(&word);
+    if (kind < KINDS && !may_be_inside(r, kind, r->parent[r->depth]))
+        for (uint32_t i = r->group; i < r->depth; i++)
+            outside |= may_be_inside(r, kind, r->parent[i]);
+    r->at = begin;
+    return outside;
+}
+
 static bool take_kind(struct reader *r, uint32_t parent_kind, struct rt_synthetic_item *item)
 {
     const char *begin = r->at;
     const struct word word = take_word(r);
-    size_t length = strlen(word.text), i;
+    const size_t i = find_kind(&word);
 
-    if (length > 1 && word.text[length - 1] == 's') /* nodes, gpus */
-        length--;
-    for (i = 0; i < KINDS; i++)
-        if (strlen(kinds[i].name) == length && memcmp(kinds[i].name, word.text, length) == 0)
-            break;
     if (i == KINDS)
         return refuse(r, begin, "\"%.*s\" is no kind; there are node, socket, numa, core, pci, gpu, nic",
                       (int)(r->at - begin < 24 ? r->at - begin : 24), begin);
-    if (parent_kind != RT_SYSTEM && !(kinds[i].inside & KIND(parent_kind)))
+    if (parent_kind != RT_SYSTEM && !may_be_inside(r, i, parent_kind))
         return refuse(r, begin, "a %s cannot be inside a %s", kinds[i].name, rt_vertex_kind_name(parent_kind));
     if (item->count > kinds[i].most)
         return refuse(r, begin, "there can be at most %u of a %s here", kinds[i].most, kinds[i].name);
@@ -207,6 +242,7 @@ static bool take_list(struct reader *r, uint32_t parent_kind, uint8_t *first);
 
 static bool take_inside(struct reader *r, struct rt_synthetic_item *item)
 {
+    const uint32_t group = r->group;
     bool grouped;
 
     if (*r->at != ':')
@@ -215,8 +251,11 @@ static bool take_inside(struct reader *r, struct rt_synthetic_item *item)
     skip_spaces(r);
     grouped = *r->at == '(';
     r->at += grouped;
+    if (grouped)
+        r->group = r->depth + 1;
     if (!take_list(r, item->kind, &item->inside))
         return false;
+    r->group = group;
     if (!grouped)
         return true;
     if (*r->at != ')')
@@ -233,7 +272,8 @@ static bool take_item(struct reader *r, uint32_t parent_kind, uint8_t *index)
     if (r->out->nitems == RT_SYNTHETIC_MOST_ITEMS)
         return refuse(r, r->at, "at most %d items can be described", RT_SYNTHETIC_MOST_ITEMS);
     *index = (uint8_t)r->out->nitems++;
-    *item = (struct rt_synthetic_item){ .inside = RT_SYNTHETIC_NONE, .next = RT_SYNTHETIC_NONE, .ports = 1, .count = 1 };
+    *item = (struct rt_synthetic_item){ .inside = RT_SYNTHETIC_NONE, .next = RT_SYNTHETIC_NONE, .ports = 1,
+                                         .count = 1 };
     if (*r->at >= '0' && *r->at <= '9' && !take_number(r, "a count", 1u << 20, &item->count))
         return false;
     skip_spaces(r);
@@ -244,6 +284,7 @@ static bool take_list(struct reader *r, uint32_t parent_kind, uint8_t *first)
 {
     if (++r->depth > RT_SYNTHETIC_MOST_DEPTH)
         return refuse(r, r->at, "this is nested over %d deep", RT_SYNTHETIC_MOST_DEPTH);
+    r->parent[r->depth] = (uint8_t)parent_kind;
     for (uint8_t *link = first;; r->at++) {
         skip_spaces(r);
         uint8_t index = RT_SYNTHETIC_NONE;
@@ -251,7 +292,7 @@ static bool take_list(struct reader *r, uint32_t parent_kind, uint8_t *first)
             return false;
         *link = index;
         link = &r->out->item[index].next;
-        if (*r->at != ';')
+        if (*r->at != ';' || next_is_outside(r))
             break;
     }
     r->depth--;
@@ -260,7 +301,8 @@ static bool take_list(struct reader *r, uint32_t parent_kind, uint8_t *first)
 
 ringtree_status rt_synthetic_parse(struct rt_synthetic *synthetic, const char *text, struct rt_error *error)
 {
-    struct reader reader = { .text = text, .at = text, .out = synthetic, .error = error };
+    struct reader reader = { .text = text, .at = text, .out = synthetic, .error = error,
+                             .group = 1 };
     uint8_t first = RT_SYNTHETIC_NONE;
 
     synthetic->nitems = 0;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool read_value(const char *sys, const char *folder, const char *name, const char *file, char *line, size_t capacity)
+static bool read_value(const char *sys, const char *folder, const char *name, const char *file, char *line,
+                       size_t capacity)
 {
     char path[512];
 

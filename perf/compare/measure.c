@@ -188,9 +188,9 @@ static int time_dirty(struct run *run, struct point *point)
 
 /* ---- a point */
 
-static bool changed(const double line_ns[2])
+static int class_of(double line_ns)
 {
-    return (line_ns[0] <= NEAR_NS) != (line_ns[1] <= NEAR_NS);
+    return (line_ns > TWIN_NS) + (line_ns > NEAR_NS);
 }
 
 int measure_point(struct seat *seat, const struct peer *peer, struct call *call, size_t bytes,
@@ -207,7 +207,7 @@ int measure_point(struct seat *seat, const struct peer *peer, struct call *call,
         board_barrier(seat);
         point->line_ns[1] = board_line_ns(seat);
         point->tries++;
-        if (!changed(point->line_ns) || point->tries == TRIES) break;
+        if (class_of(point->line_ns[0]) == class_of(point->line_ns[1]) || point->tries == TRIES) break;
     }
     point->wrong = atomic_load(&seat->board->wrong);
     board_barrier(seat);

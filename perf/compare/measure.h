@@ -16,7 +16,11 @@ struct point {
 /* From here on inputs are rewritten before each operation. */
 #define DIRTY_BYTES 16384u
 
-/* Lines up to this far apart in time are near. */
+/*
+ * Classes of the time of a line: up to TWIN_NS the two processors are one core's hyperthreads (13 ns seen), up to
+ * NEAR_NS two cores beside each other (60-80 ns), else far (200-280 ns). Hosts move virtual processors between them.
+ */
+#define TWIN_NS 30.0
 #define NEAR_NS 120.0
 
 /* `call` has its buffers; `bytes` is what the row is called. Not 0: the library failed. */

@@ -1,4 +1,4 @@
-/* Inputs that change with every repeat, and what must come out: whole numbers, so that every order of adding is exact. */
+/* Inputs that change with every repeat, and what must come out: whole numbers, so that any order of adding is exact. */
 #ifndef COMPARE_PATTERN_H
 #define COMPARE_PATTERN_H
 

@@ -46,6 +46,7 @@ bool protocol_options(struct options *options, int argc, char **argv)
         default: return false;
         }
     }
+    if (optind < argc) return fprintf(stderr, "%s is no flag\n", argv[optind]), false;
     if (options->board && options->out && options->jobs && options->nranks && options->least) return true;
     fprintf(stderr, "--board, --out, --jobs and --ranks are needed\n");
     return false;
@@ -185,7 +186,7 @@ static int measure_jobs(struct worker *worker)
 {
     char *jobs = strdup(worker->options->jobs), *rest = NULL;
     int   status = jobs ? 0 : 1;
-    for (char *job = jobs ? strtok_r(jobs, " ", &rest) : NULL; job && !status; job = strtok_r(NULL, " ", &rest))
+    for (char *job = jobs ? strtok_r(jobs, "+", &rest) : NULL; job && !status; job = strtok_r(NULL, "+", &rest))
         status = measure_job(worker, job);
     free(jobs);
     return status;

@@ -37,7 +37,7 @@ struct peer {
 
 struct options {
     const char *board, *out; /* files: the page, and where rank 0 adds a line of JSON for each point */
-    const char *jobs;        /* COLLECTIVE:in|out:private|shared:BYTES,BYTES... with a space between jobs */
+    const char *jobs;        /* COLLECTIVE:in|out:private|shared:BYTES,BYTES... with a + between jobs */
     uint32_t    rank, nranks, threads, budget_ms, least;
 };
 

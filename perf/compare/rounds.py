@@ -1,27 +1,32 @@
 """Rounds: every library is started in turn, measures all points of the round, and ends; then the next round."""
 import collections
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import libraries
+import netns
 import points
 
-# hosts: network namespaces that stand for machines; none: all ranks are here
-Place = collections.namedtuple("Place", "transport interface address hosts")
 START_S = 150  # no start of a library takes longer
+
+
+def wanted(library, options):
+    if options.peers and not library.name.startswith("ringtree"):
+        return any(word in library.name for word in options.peers.split(","))
+    return library.quick or not options.quick
 
 
 def find(candidates, options):
     """(those that can take part, [(name, why not)])"""
     here, missing = [], []
     for library in candidates:
-        words = options.peers.split(",") if options.peers else [library.name if library.quick or not options.quick else "-"]
-        wanted = library.name.startswith("ringtree") or any(word in library.name for word in words)
-        if not wanted:
+        if not wanted(library, options):
             continue
         try:
             library.prepare(options.work)
@@ -48,16 +53,19 @@ def memories_of(library, transport, size, options):
 
 
 def jobs_of(library, transport, ranks, options):
-    """The --jobs of a program: sizes that share collective, place and memory in one."""
+    """The --jobs of a program: sizes that share collective, place and memory in one. No spaces: launchers that go
+    through a shell would take them apart."""
     grouped = collections.defaultdict(list)
     for collective in options.only:
-        if (collective == "send_recv" and ranks != 2) or (library.collectives and collective not in library.collectives):
+        if collective == "send_recv" and ranks != 2:
+            continue
+        if library.collectives and collective not in library.collectives:
             continue
         for size in [0] if collective == "barrier" else options.sizes:
             for place in places_of(collective, size, options):
                 for memory in memories_of(library, transport, size, options):
                     grouped[f"{collective}:{place}:{memory}"].append(str(size))
-    return " ".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
+    return "+".join(f"{job}:{','.join(sizes)}" for job, sizes in grouped.items())
 
 
 def run_to_end(command, environment):
@@ -67,48 +75,65 @@ def run_to_end(command, environment):
     try:
         words = child.communicate(timeout=START_S)[1]
     except subprocess.TimeoutExpired:
-        words = f"not done after {START_S} s"
-        child.returncode = -1
+        return f"not done after {START_S} s"
+    finally:
+        end_group(child)
+    return f"status {child.returncode}: {words.strip()[-600:]}" if child.returncode else None
+
+
+def end_group(child):
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
     child.wait()
-    return f"status {child.returncode}: {words.strip()[-600:]}" if child.returncode else None
 
 
 def start_once(library, place, ranks, options):
     """(rows, what went wrong)"""
-    board, out = (os.path.join(options.work, f"{name}.{os.getpid()}") for name in ("board", "rows"))
-    for path in (board, out):
-        with open(path, "w"):
-            pass
-    flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, place.transport, ranks, options), "--budget-ms",
-             str(options.budget_ms), "--least", "3" if options.quick else "5"]
-    failure = run_to_end(*library.command(place, ranks, flags))
-    with open(out) as lines:
-        rows = [json.loads(line) for line in lines]
-    os.remove(board)
-    os.remove(out)
+    with tempfile.TemporaryDirectory(dir=options.work) as scratch:
+        board, out = (os.path.join(scratch, name) for name in ("board", "rows"))
+        for path in (board, out):
+            with open(path, "w"):
+                pass
+        flags = ["--board", board, "--out", out, "--jobs", jobs_of(library, place.transport, ranks, options),
+                 "--budget-ms", str(options.budget_ms), "--least", "3" if options.quick else "5"]
+        failure = run_to_end(*library.command(place, ranks, flags))
+        with open(out) as lines:
+            rows = [json.loads(line) for line in lines]
     for row in rows:
-        row.update(library=library.name, transport=place.transport, ranks=ranks)
+        row.update(library=library.name, transport=netns.label(place.transport, options.link), ranks=ranks)
     return rows, failure
+
+
+def run_rounds(here, place, ranks, options):
+    """(rows, failures) of all rounds; who fails is left out from then on."""
+    rows, failures = [], []
+    taking_part = [library for library in here if place.transport in library.transports]
+    for turn in range(options.rounds):
+        begin = time.monotonic()
+        for library in list(taking_part):
+            found, failure = start_once(library, place, ranks, options)
+            rows += [dict(row, round=turn) for row in found]
+            if failure:
+                failures.append(f"{library.name}, {place.transport}, {ranks} ranks: {failure}")
+                taking_part.remove(library)
+        print(f"{place.transport}, {ranks} ranks, round {turn + 1} of {options.rounds}: "
+              f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
+    return rows, failures
 
 
 def run(here, options):
     rows, failures = [], []
     for transport in options.transport.split(","):
-        place = Place(transport, "lo", "127.0.0.1", [])
-        for ranks in map(int, options.ranks.split(",")):
-            taking_part = [library for library in here if transport in library.transports]
-            for turn in range(options.rounds):
-                begin = time.monotonic()
-                for library in list(taking_part):
-                    found, failure = start_once(library, place, ranks, options)
-                    rows += [dict(row, round=turn) for row in found]
-                    if failure:
-                        failures.append(f"{library.name}, {transport}, {ranks} ranks: {failure}")
-                        taking_part.remove(library)
-                print(f"{transport}, {ranks} ranks, round {turn + 1} of {options.rounds}: "
-                      f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
+        if transport == "netns" and netns.why_not():
+            print(f"skipped: netns: {netns.why_not()}")
+            continue
+        world = netns.two_hosts(options.work, options.link) if transport == "netns" else contextlib.nullcontext(
+            netns.here(transport))
+        with world as place:
+            for ranks in map(int, options.ranks.split(",")):
+                found, failed = run_rounds(here, place, ranks, options)
+                rows += found
+                failures += failed
     return rows, failures

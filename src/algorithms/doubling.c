@@ -4,21 +4,22 @@
  *
  * In the round with distance d = 1, 2, ..., p/2, v and v^d exchange what they have, each the sum of its block of d, and
  * both add it in the same order, lower block first (RT_OWN_FIRST on the lower one): one expression on all ranks.
- *   Lending: every round's value has a scratch chunk of its own, written once per slice and sent in the next round;
- *   a lane with scratch starts its next slice only when all that it sent was taken. The own input is copied into the
- *   first, because OUTPUT, in place the same memory, is written when a partner may not yet have taken a lent INPUT.
+ *   Lending: every value between rounds has a scratch chunk of its own, written once per slice and sent in the next
+ *   round; a lane with scratch starts its next slice only when all that it sent was taken. INPUT is sent as RT_COPIED,
+ *   because OUTPUT, in place the same memory, is written when a partner may not yet have taken a lent INPUT.
  *   Slots: partners both send first, then receive, so one is enough.
  */
 #include "formula.h"
 
 struct fold {
     uint32_t p, extra, rounds;
+    bool     paired; /* this rank: one of the first 2 * extra */
 };
 
-static struct fold fold_of(uint32_t n)
+static struct fold fold_of(const struct rt_shape *shape)
 {
-    const uint32_t p = rt_power_below(n);
-    return (struct fold){ p, n - p, rt_log2_up(p) };
+    const uint32_t p = rt_power_below(shape->nranks), extra = shape->nranks - p;
+    return (struct fold){ p, extra, rt_log2_up(p), shape->rank < 2 * extra };
 }
 
 static uint32_t rank_of(const struct fold *f, uint32_t v)
@@ -26,16 +27,18 @@ static uint32_t rank_of(const struct fold *f, uint32_t v)
     return v < f->extra ? 2 * v + 1 : v + f->extra;
 }
 
+/* A value for each round, but the first of a rank that has no partner to hear before: that is INPUT. */
 static uint32_t scratch(const struct rt_shape *shape)
 {
-    return rt_log2_up(rt_power_below(shape->nranks));
+    const struct fold f = fold_of(shape);
+    return f.paired || f.rounds == 0 ? f.rounds : f.rounds - 1;
 }
 
 static uint32_t steps(const struct rt_shape *shape)
 {
-    const struct fold f = fold_of(shape->nranks);
+    const struct fold f = fold_of(shape);
     if (shape->nranks == 1) return 1;
-    if (shape->rank >= 2 * f.extra) return 1 + 2 * f.rounds;
+    if (!f.paired) return 2 * f.rounds;
     return shape->rank % 2 == 0 ? 2 : 2 + 2 * f.rounds;
 }
 
@@ -48,27 +51,30 @@ static struct rt_step towards(enum rt_verb verb, uint32_t peer)
     return step;
 }
 
-/* SCRATCH[0] = this rank's input, with its folded partner's if it has one. */
-static struct rt_step first_value(bool paired, uint32_t pair)
+/* SCRATCH[0] = this rank's input with its folded partner's. */
+static struct rt_step first_value(uint32_t pair)
 {
-    struct rt_step step = paired ? towards(RT_RECV_REDUCE_KEEP, pair) : rt_step_new(RT_COPY);
+    struct rt_step step = towards(RT_RECV_REDUCE_KEEP, pair);
     step.target = RT_SCRATCH;
-    step.length_chunk = 0;
     return step;
 }
 
 static struct rt_step exchange(const struct fold *f, uint32_t v, uint32_t round, bool receive)
 {
-    const uint32_t d = UINT32_C(1) << round;
+    const uint32_t d = UINT32_C(1) << round, at = f->paired ? round : round - 1;
     struct rt_step step = towards(receive ? RT_RECV_REDUCE_KEEP : RT_SEND, rank_of(f, v ^ d));
-    step.source = RT_SCRATCH;
-    step.source_chunk = round;
+    if (f->paired || round > 0) {
+        step.source = RT_SCRATCH;
+        step.source_chunk = at;
+    } else if (!receive) {
+        step.flags = RT_COPIED;
+    }
     if (!receive) return step;
     if (round == f->rounds - 1) {
         step.flags = RT_FINAL;
     } else {
         step.target = RT_SCRATCH;
-        step.target_chunk = round + 1;
+        step.target_chunk = at + 1;
     }
     if ((v & d) == 0) step.flags |= RT_OWN_FIRST;
     return step;
@@ -76,13 +82,13 @@ static struct rt_step exchange(const struct fold *f, uint32_t v, uint32_t round,
 
 static struct rt_step step_of(const struct rt_shape *shape, uint32_t i)
 {
-    const struct fold f = fold_of(shape->nranks);
+    const struct fold f = fold_of(shape);
     const uint32_t r = shape->rank;
-    const bool paired = r < 2 * f.extra;
     if (shape->nranks == 1) return rt_alone();
-    if (paired && r % 2 == 0) return towards(i == 0 ? RT_SEND : RT_RECV_KEEP, r + 1);
-    if (i == 0) return first_value(paired, r - 1);
-    if (i <= 2 * f.rounds) return exchange(&f, paired ? r / 2 : r - f.extra, (i - 1) / 2, (i - 1) % 2);
+    if (f.paired && r % 2 == 0) return towards(i == 0 ? RT_SEND : RT_RECV_KEEP, r + 1);
+    if (f.paired && i == 0) return first_value(r - 1);
+    const uint32_t at = f.paired ? i - 1 : i;
+    if (at < 2 * f.rounds) return exchange(&f, f.paired ? r / 2 : r - f.extra, at / 2, at % 2);
     struct rt_step step = towards(RT_SEND, r - 1);
     step.source = RT_OUTPUT;
     return step;

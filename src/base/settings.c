@@ -49,9 +49,12 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_SHM_SLOT_BYTES] = SIZE("SHM_SLOT_BYTES", "128K", 4 * KIB, 64 * MIB,
         "size of one slice in shared memory"),
     [RT_TCP_SOCKETS] = NUMBER("TCP_SOCKETS", "", "0", 0, 16,
-        "TCP connections between two ranks, per direction and lane; 0: chosen"),
+        "TCP connections between two ranks, per lane; 0: chosen"),
     [RT_TCP_SLOT_BYTES] = SIZE("TCP_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
         "size of one slice on a TCP link"),
+    [RT_TCP_CONGESTION] = TEXT("TCP_CONGESTION", "",
+        "congestion control of data connections between machines: a name such as cubic, bbr or dctcp; empty: the "
+        "system's; connections within a machine always take reno, which never slows what is never lost"),
     [RT_DIRECT] = BOOL("DIRECT", "1",
         "0: ranks that share memory do not use the direct paths (one-shot for small, two-shot for large arrays)"),
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",

@@ -26,29 +26,40 @@ struct place {
     unsigned char *head, *codes, *tail;
 };
 
-static bool is_integer(const struct rt_codec *codec)
+static enum rt_codes format_of(const struct rt_codec *codec)
 {
-    return codec->kind == RT_CODEC_Q8 || codec->kind == RT_CODEC_Q4;
+    switch (codec->kind) {
+    case RT_CODEC_Q8:   return RT_CODES_INT8;
+    case RT_CODEC_Q4:   return RT_CODES_INT4;
+    case RT_CODEC_BF16: return RT_CODES_BF16;
+    default:            return RT_CODES_FP16;
+    }
 }
 
-static size_t head_bytes(const struct rt_codec *codec)
+static bool has_scale(enum rt_codes format)
 {
-    return is_integer(codec) ? sizeof(float) : 1;
+    return format == RT_CODES_INT8 || format == RT_CODES_INT4;
 }
 
-/* Of one block of `count` elements. A short block of q4 has its first codes in lower halves alone. */
+static size_t head_bytes(enum rt_codes format)
+{
+    return has_scale(format) ? sizeof(float) : 1;
+}
+
+/* Of one block of `count` elements. A short block of 4-bit numbers has its first ones in lower halves alone. */
 static size_t code_bytes(const struct rt_codec *codec, size_t count)
 {
+    const enum rt_codes format = format_of(codec);
     const size_t half = rt_codec_block(codec) / 2;
-    if (codec->kind == RT_CODEC_Q8) return count;
-    if (codec->kind == RT_CODEC_Q4) return count < half ? count : half;
+    if (format == RT_CODES_INT8) return count;
+    if (format == RT_CODES_INT4) return count < half ? count : half;
     return 2 * count;
 }
 
 size_t rt_blocks_head_bytes(const struct rt_codec *codec, size_t count)
 {
     const size_t block = rt_codec_block(codec);
-    return (count / block + (count % block != 0)) * head_bytes(codec);
+    return (count / block + (count % block != 0)) * head_bytes(format_of(codec));
 }
 
 size_t rt_blocks_code_bytes(const struct rt_codec *codec, size_t count)
@@ -68,22 +79,18 @@ static struct place place_of(const struct rt_codec *codec, size_t count, const u
 static void next_block(const struct rt_codec *codec, struct place *place, size_t count, bool raw)
 {
     const size_t codes = code_bytes(codec, count);
-    place->head += head_bytes(codec);
+    place->head += head_bytes(format_of(codec));
     place->codes += codes;
     if (raw) place->tail += count * sizeof(float) - codes;
 }
 
-static ringtree_type float_type(const struct rt_codec *codec)
-{
-    return codec->kind == RT_CODEC_BF16 ? RINGTREE_BFLOAT16 : RINGTREE_FLOAT16;
-}
-
 /* ------------------------------------------------------------------ encode */
 
-static bool must_be_raw(const struct rt_codec *codec, uint32_t peak)
+/* From which largest magnitude on a block must be raw. */
+static uint32_t raw_from(enum rt_codes format)
 {
-    if (codec->kind == RT_CODEC_BF16) return peak >= ROUNDS_UP_BF16;
-    return peak >= (codec->kind == RT_CODEC_FP16 ? ROUNDS_UP_FP16 : RT_INFINITE);
+    if (format == RT_CODES_BF16) return ROUNDS_UP_BF16;
+    return format == RT_CODES_FP16 ? ROUNDS_UP_FP16 : RT_INFINITE;
 }
 
 /* The seed of one block: a mixer of 64 bits over what names it. */
@@ -101,42 +108,71 @@ static struct rt_dice dice_of(const struct rt_part *part, uint64_t block)
     return (struct rt_dice){ { (uint32_t)x, (uint32_t)(x >> 32) } };
 }
 
-static float most_scale(int levels)
+static float most_scale(enum rt_codes format)
 {
-    return levels == 127 ? RT_MOST_SCALE8 : RT_MOST_SCALE4;
+    return format == RT_CODES_INT8 ? RT_MOST_SCALE8 : RT_MOST_SCALE4;
 }
 
-static float scale_of(uint32_t peak_bits, int levels, float *inverse)
+static float scale_of(enum rt_codes format, uint32_t peak_bits, float *inverse)
 {
-    const float least = FLT_MIN * (float)levels;
+    const float levels = format == RT_CODES_INT8 ? 127 : 7, least = FLT_MIN * levels;
     float peak;
     memcpy(&peak, &peak_bits, sizeof peak);
     if (peak < least) peak = least;
-    *inverse = (float)levels / peak;
-    const float scale = peak / (float)levels;
-    return scale > most_scale(levels) ? most_scale(levels) : scale;
+    *inverse = levels / peak;
+    const float scale = peak / levels;
+    return scale > most_scale(format) ? most_scale(format) : scale;
 }
 
-/* `values` are a whole block's; returns its scale. */
-static float encode_integers(const struct rt_codec *codec, const struct rt_part *part, uint64_t block,
-                             unsigned char *codes, const unsigned char *values, uint32_t peak)
+/* Codes of a whole block, and its head. */
+static void encode_whole(const struct rt_codec *codec, const struct rt_part *part, uint64_t block, struct place place,
+                         const unsigned char *values, uint32_t peak)
 {
     const struct rt_codec_kernels *kernels = rt_codec_kernels();
-    const int bits4 = codec->kind == RT_CODEC_Q4;
+    const enum rt_codes format = format_of(codec);
     const size_t count = rt_codec_block(codec);
-    float inverse;
-    const float scale = scale_of(peak, rt_levels(bits4), &inverse);
-    if (codec->rounding == RT_ROUND_NEAREST) kernels->nearest[bits4](codes, values, count, inverse);
-    else kernels->stochastic[bits4](codes, values, count, inverse, dice_of(part, block));
-    return scale;
+    float inverse = 0;
+    *place.head = 0;
+    if (has_scale(format)) {
+        const float scale = scale_of(format, peak, &inverse);
+        memcpy(place.head, &scale, sizeof scale);
+    }
+    if (has_scale(format) && codec->rounding == RT_ROUND_STOCHASTIC)
+        kernels->stochastic[format](place.codes, values, count, inverse, dice_of(part, block));
+    else kernels->nearest[format](place.codes, values, count, inverse);
 }
 
 static void write_raw(const struct rt_codec *codec, struct place place, const unsigned char *values, size_t count)
 {
     const size_t in_codes = code_bytes(codec, count);
-    memset(place.head, 0xff, head_bytes(codec));
+    memset(place.head, 0xff, head_bytes(format_of(codec)));
     memcpy(place.codes, values, in_codes);
     memcpy(place.tail, values + in_codes, count * sizeof(float) - in_codes);
+}
+
+/* Returns whether it became raw. */
+static bool encode_block(const struct rt_codec *codec, const struct rt_part *part, uint64_t block, struct place place,
+                         const unsigned char *values, size_t count, struct rt_codec_report *report)
+{
+    const size_t whole = rt_codec_block(codec);
+    float padded[RT_BLOCK_MAX];
+    unsigned char codes[2 * RT_BLOCK_MAX];
+    const unsigned char *from = values;
+    struct place to = place;
+    if (count < whole) {
+        memset(padded, 0, whole * sizeof(float));
+        from = memcpy(padded, values, count * sizeof(float));
+        to.codes = codes;
+    }
+    const uint32_t peak = rt_codec_kernels()->peak(from, whole);
+    report->nonfinite_blocks += peak >= RT_INFINITE;
+    if (peak >= raw_from(format_of(codec))) {
+        write_raw(codec, place, values, count);
+        return true;
+    }
+    encode_whole(codec, part, block, to, from, peak);
+    if (count < whole) memcpy(place.codes, codes, code_bytes(codec, count));
+    return false;
 }
 
 static void decode_block(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
@@ -153,35 +189,6 @@ static void keep_rest(const struct rt_codec *codec, struct place place, const un
         value -= sent[i];
         memcpy(residual + i * sizeof value, &value, sizeof value);
     }
-}
-
-/* Returns whether it became raw. */
-static bool encode_block(const struct rt_codec *codec, const struct rt_part *part, uint64_t block, struct place place,
-                         const unsigned char *values, size_t count, struct rt_codec_report *report)
-{
-    const size_t whole = rt_codec_block(codec);
-    float padded[RT_BLOCK_MAX], scale;
-    unsigned char codes[RT_BLOCK_MAX];
-    const unsigned char *from = values;
-    if (count < whole) {
-        memset(padded, 0, whole * sizeof(float));
-        from = memcpy(padded, values, count * sizeof(float));
-    }
-    const uint32_t peak = rt_codec_kernels()->peak(from, whole);
-    report->nonfinite_blocks += peak >= RT_INFINITE;
-    if (must_be_raw(codec, peak)) {
-        write_raw(codec, place, values, count);
-        return true;
-    }
-    if (is_integer(codec)) {
-        scale = encode_integers(codec, part, block, count < whole ? codes : place.codes, from, peak);
-        if (count < whole) memcpy(place.codes, codes, code_bytes(codec, count));
-        memcpy(place.head, &scale, sizeof scale);
-    } else {
-        *place.head = 0;
-        rt_narrow(place.codes, (const float *)from, count, float_type(codec));
-    }
-    return false;
 }
 
 size_t rt_blocks_encode(const struct rt_codec *codec, const struct rt_part *part, const unsigned char *values,
@@ -202,46 +209,41 @@ size_t rt_blocks_encode(const struct rt_codec *codec, const struct rt_part *part
 
 /* ------------------------------------------------------------------ decode */
 
-static bool is_raw(const struct rt_codec *codec, const unsigned char *head)
+static bool is_raw(enum rt_codes format, const unsigned char *head)
 {
     uint32_t scale;
-    if (!is_integer(codec)) return *head == RAW_BYTE;
+    if (!has_scale(format)) return *head == RAW_BYTE;
     memcpy(&scale, head, sizeof scale);
     return scale == RAW_SCALE;
 }
 
-/* The codes of a block, to the values of a block. */
-static void decode_integers(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
-                            bool add)
+static void decode_whole(const struct rt_codec *codec, unsigned char *target, struct place place, bool add)
 {
     const struct rt_codec_kernels *kernels = rt_codec_kernels();
-    const int bits4 = codec->kind == RT_CODEC_Q4;
-    const size_t whole = rt_codec_block(codec);
-    float padded[RT_BLOCK_MAX], scale;
-    unsigned char codes[RT_BLOCK_MAX];
-    memcpy(&scale, place.head, sizeof scale);
-    if (count == whole) {
-        (add ? kernels->decode_add : kernels->decode)[bits4](target, place.codes, count, scale);
-        return;
-    }
-    memset(codes, bits4 ? 0x88 : 0, whole);
-    memcpy(codes, place.codes, code_bytes(codec, count));
-    memset(padded, 0, whole * sizeof(float));
+    const enum rt_codes format = format_of(codec);
+    float scale = 0;
+    if (has_scale(format)) memcpy(&scale, place.head, sizeof scale);
+    (add ? kernels->decode_add : kernels->decode)[format](target, place.codes, rt_codec_block(codec), scale);
+}
+
+/* A short block is made whole by zeros. */
+static void decode_short(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
+                         bool add)
+{
+    float padded[RT_BLOCK_MAX] = { 0 };
+    unsigned char codes[2 * RT_BLOCK_MAX] = { 0 };
     if (add) memcpy(padded, target, count * sizeof(float));
-    (add ? kernels->decode_add : kernels->decode)[bits4]((unsigned char *)padded, codes, whole, scale);
+    place.codes = memcpy(codes, place.codes, code_bytes(codec, count));
+    decode_whole(codec, (unsigned char *)padded, place, add);
     memcpy(target, padded, count * sizeof(float));
 }
 
-static void decode_others(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
-                          bool raw, bool add)
+static void decode_raw(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place, bool add)
 {
     const size_t in_codes = code_bytes(codec, count);
-    float values[RT_BLOCK_MAX];
-    if (!raw) rt_widen(values, place.codes, count, float_type(codec));
-    else {
-        memcpy(values, place.codes, in_codes);
-        memcpy((unsigned char *)values + in_codes, place.tail, count * sizeof(float) - in_codes);
-    }
+    unsigned char values[RT_BLOCK_MAX * sizeof(float)];
+    memcpy(values, place.codes, in_codes);
+    memcpy(values + in_codes, place.tail, count * sizeof(float) - in_codes);
     if (add) rt_reduce(target, target, values, count, RINGTREE_FLOAT32, RINGTREE_SUM);
     else memcpy(target, values, count * sizeof(float));
 }
@@ -249,9 +251,9 @@ static void decode_others(const struct rt_codec *codec, unsigned char *target, s
 static void decode_block(const struct rt_codec *codec, unsigned char *target, size_t count, struct place place,
                          bool add)
 {
-    const bool raw = is_raw(codec, place.head);
-    if (raw || !is_integer(codec)) decode_others(codec, target, count, place, raw, add);
-    else decode_integers(codec, target, count, place, add);
+    if (is_raw(format_of(codec), place.head)) decode_raw(codec, target, count, place, add);
+    else if (count < rt_codec_block(codec)) decode_short(codec, target, count, place, add);
+    else decode_whole(codec, target, place, add);
 }
 
 void rt_blocks_decode(const struct rt_codec *codec, unsigned char *target, size_t count, const unsigned char *bytes,
@@ -262,32 +264,25 @@ void rt_blocks_decode(const struct rt_codec *codec, unsigned char *target, size_
     for (size_t i = 0; i < count; i += block) {
         const size_t now = count - i < block ? count - i : block;
         decode_block(codec, target + i * sizeof(float), now, place, add);
-        next_block(codec, &place, now, is_raw(codec, place.head));
+        next_block(codec, &place, now, is_raw(format_of(codec), place.head));
     }
 }
 
 /* ------------------------------------------------------------------ inspect */
 
-/* No number is -128 (q8) or -8 (q4), which would not fit under the scale. */
-static bool codes_are_right(const struct rt_codec *codec, const unsigned char *codes, size_t bytes)
-{
-    uint8_t wrong = 0;
-    if (codec->kind == RT_CODEC_Q8)
-        for (size_t i = 0; i < bytes; i++) wrong |= codes[i] == 0x80;
-    if (codec->kind == RT_CODEC_Q4)
-        for (size_t i = 0; i < bytes; i++) wrong |= (codes[i] & 0x0f) == 0 || codes[i] < 0x10;
-    return !wrong;
-}
-
 static const char *wrong_with_block(const struct rt_codec *codec, struct place place, size_t count)
 {
+    const enum rt_codes format = format_of(codec);
     float scale;
-    if (is_raw(codec, place.head)) return NULL;
-    if (!is_integer(codec)) return *place.head ? "a block's head is neither 0 nor 255" : NULL;
-    memcpy(&scale, place.head, sizeof scale);
-    if (!(scale >= FLT_MIN && scale <= most_scale(rt_levels(codec->kind == RT_CODEC_Q4))))
-        return "a scale is NaN, negative, too small or too large";
-    return codes_are_right(codec, place.codes, code_bytes(codec, count)) ? NULL : "a code is the one that is not used";
+    if (is_raw(format, place.head)) return NULL;
+    if (!has_scale(format) && *place.head) return "a block's head is neither 0 nor 255";
+    if (has_scale(format)) {
+        memcpy(&scale, place.head, sizeof scale);
+        if (!(scale >= FLT_MIN && scale <= most_scale(format)))
+            return "a scale is NaN, negative, too small or too large";
+    }
+    const bool wrong = rt_codec_kernels()->has_unused[format](place.codes, code_bytes(codec, count));
+    return wrong ? "a code is one that is not used" : NULL;
 }
 
 ringtree_status rt_blocks_inspect(const struct rt_codec *codec, size_t count, const unsigned char *bytes, size_t length,
@@ -301,7 +296,7 @@ ringtree_status rt_blocks_inspect(const struct rt_codec *codec, size_t count, co
         const size_t now = count - i < block ? count - i : block;
         const char *wrong = wrong_with_block(codec, place, now);
         if (wrong) return rt_codec_bad(error, codec, count, length, wrong);
-        next_block(codec, &place, now, is_raw(codec, place.head));
+        next_block(codec, &place, now, is_raw(format_of(codec), place.head));
     }
     if (length != (size_t)(place.tail - bytes))
         return rt_codec_bad(error, codec, count, length, "the blocks that travel raw make another length");

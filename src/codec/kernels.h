@@ -9,16 +9,21 @@ struct rt_dice {
     uint32_t key[2];
 };
 
-/* Symmetric integers of 8 bits (0) or 4 (1). */
+/* What a block's codes are. The integers are symmetric and have a scale; the floats take no notice of it. */
+enum rt_codes { RT_CODES_INT8, RT_CODES_INT4, RT_CODES_BF16, RT_CODES_FP16, RT_CODES_COUNT };
+
+/* bf16 and fp16 take and give finite values that 16 bits can hold. */
 struct rt_codec_kernels {
     const char *name;
     /* the bits of the largest magnitude: NaN and infinity are above all others */
     uint32_t (*peak)(const unsigned char *values, size_t count);
-    void (*nearest[2])(unsigned char *codes, const unsigned char *values, size_t count, float inverse);
+    void (*nearest[RT_CODES_COUNT])(unsigned char *codes, const unsigned char *values, size_t count, float inverse);
     void (*stochastic[2])(unsigned char *codes, const unsigned char *values, size_t count, float inverse,
                           struct rt_dice dice);
-    void (*decode[2])(unsigned char *target, const unsigned char *codes, size_t count, float scale);
-    void (*decode_add[2])(unsigned char *target, const unsigned char *codes, size_t count, float scale);
+    void (*decode[RT_CODES_COUNT])(unsigned char *target, const unsigned char *codes, size_t count, float scale);
+    void (*decode_add[RT_CODES_COUNT])(unsigned char *target, const unsigned char *codes, size_t count, float scale);
+    /* is a code one that no encoder writes? */
+    bool (*has_unused[RT_CODES_COUNT])(const unsigned char *codes, size_t bytes);
     /* bit i % 64 of marks[i / 64]: magnitude i >= least, for a multiple of 64 of them */
     void (*mark)(uint64_t *marks, const unsigned char *values, size_t count, uint32_t least);
 };
@@ -30,11 +35,5 @@ extern const struct rt_codec_kernels rt_codec_kernels_avx2, rt_codec_kernels_avx
 
 /* Those of the path that reduce.h has chosen. */
 const struct rt_codec_kernels *rt_codec_kernels(void);
-
-/* The largest code of q8 (0) and q4 (1). */
-static inline int rt_levels(int bits4)
-{
-    return bits4 ? 7 : 127;
-}
 
 #endif

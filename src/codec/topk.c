@@ -242,7 +242,7 @@ static const char *wrong_with_kept(const unsigned char *places, uint32_t kept, s
     for (uint32_t i = 0; i < kept; i++) {
         if (places[i] >= count) return "a place is outside its block";
         if (i && places[i] <= places[i - 1]) return "places do not rise";
-        if (value_bytes == 1 && values[i] == 0x80) return "a code is the one that is not used";
+        if (value_bytes == 1 && values[i] == 0x80) return "a code is one that is not used";
         if (value_bytes != 1 && load_magnitude(values + i * value_bytes) >= RT_INFINITE)
             return "NaN or infinity outside a raw block";
     }

@@ -15,6 +15,7 @@
 #define POLLS_ALONE   4000 /* about 0.3 ms of polls of shared memory */
 #define POLLS_CROWDED 20   /* more only delays the peer (2-core machine, 4 and 8 ranks) */
 #define YIELDS        100
+#define POLLS_A_YIELD 64 /* a peer that the scheduler put on this core gets it, instead of a tick (4 ms) later */
 #define SLEEP_MS      2 /* a doorbell can be missed once in a long while; see shm/node.h */
 #define CLOCK_POLLS   4096
 #define MOST_GAP_NS   UINT64_C(100000000)
@@ -144,8 +145,8 @@ ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *reque
         if (rt_engine_failed(engine)) break;
         const bool spins = ++idle < engine->spin_polls && !engine->progress_thread_runs;
         if ((!spins || idle % CLOCK_POLLS == 0) && waited_too_long(engine)) break;
-        if (spins) rt_pause();
-        else if (idle < (uint64_t)engine->spin_polls + YIELDS) yield_once(engine);
+        if (spins && idle % POLLS_A_YIELD) rt_pause();
+        else if (spins || idle < (uint64_t)engine->spin_polls + YIELDS) yield_once(engine);
         else sleep_once(engine);
     }
     wait_anew(engine);

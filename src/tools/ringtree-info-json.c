@@ -97,3 +97,19 @@ int info_print_json(const struct info *info, bool settings_only)
     json_decref(root);
     return failed;
 }
+
+int info_print_memory_json(const struct info *info, uint32_t n)
+{
+    struct info_memory_line lines[INFO_MEMORY_LINES];
+    const size_t count = info_memory(info, n, lines);
+    json_t *root = json_object(), *bytes = json_object();
+
+    for (size_t i = 0; i < count; i++)
+        json_object_set_new(bytes, lines[i].name, json_integer((json_int_t)lines[i].bytes));
+    json_object_set_new(root, "ranks", json_integer(n));
+    json_object_set_new(root, "bytes", bytes);
+    int failed = json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+    return failed;
+}

@@ -4,15 +4,18 @@
 #include "topology/cores.h"
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
-    "Usage: ringtree-info [--settings] [--json]\n"
+    "Usage: ringtree-info [--settings | --memory [-n RANKS]] [--json]\n"
     "\n"
     "Prints the build of ringtree, what it sees on this machine, the network addresses in the order in which\n"
     "they would be used, and every setting with its value, where that comes from, and what it does.\n"
     "\n"
     "      --settings   only the settings\n"
+    "      --memory     what a communicator costs each of its ranks in memory, in bytes\n"
+    "  -n, --ranks N    ... of N ranks, 1 to 65536 (default 2)\n"
     "      --json       as JSON\n"
     "      --help       this text\n"
     "      --version    the library's version\n"
@@ -128,21 +131,40 @@ static bool complain(const struct rt_error *error)
     return error->status != RINGTREE_OK;
 }
 
-static int print(bool settings_only, bool json)
+struct wanted {
+    bool     settings_only, json;
+    uint32_t memory_of; /* ranks; 0: not the memory */
+};
+
+static int print_json(const struct info *info, const struct wanted *wanted)
+{
+#ifdef RINGTREE_JSON
+    if (wanted->memory_of)
+        return info_print_memory_json(info, wanted->memory_of);
+    return info_print_json(info, wanted->settings_only);
+#else
+    (void)info;
+    (void)wanted;
+    return 0;
+#endif
+}
+
+static int print(const struct wanted *wanted)
 {
     static struct info info;
     int failed = 0;
 
     gather(&info);
-#ifdef RINGTREE_JSON
-    if (json)
-        failed = info_print_json(&info, settings_only);
-#else
-    if (json)
+#ifndef RINGTREE_JSON
+    if (wanted->json)
         return fputs("ringtree-info: this build has no JSON: libjansson-dev was not there\n", stderr), 2;
 #endif
-    if (!json)
-        info_print_text(&info, settings_only);
+    if (wanted->json)
+        failed = print_json(&info, wanted);
+    else if (wanted->memory_of)
+        info_print_memory(&info, wanted->memory_of);
+    else
+        info_print_text(&info, wanted->settings_only);
     failed |= fflush(stdout) != 0;
     failed |= complain(&info.settings_error);
     failed |= complain(&info.interfaces_error);
@@ -150,18 +172,38 @@ static int print(bool settings_only, bool json)
     return failed ? 1 : 0;
 }
 
+/* 0: complained. */
+static uint32_t read_ranks(const char *text)
+{
+    char *end;
+    unsigned long ranks = strtoul(text, &end, 10);
+
+    if (*text >= '0' && *text <= '9' && !*end && ranks >= 1 && ranks <= 65536)
+        return (uint32_t)ranks;
+    fprintf(stderr, "ringtree-info: \"%s\" is no number of ranks, 1 to 65536. See ringtree-info --help\n", text);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "settings", no_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
+        { "memory", no_argument, NULL, 'm' },   { "ranks", required_argument, NULL, 'n' },
         { "help", no_argument, NULL, 'h' },     { "version", no_argument, NULL, 'v' }, { NULL, 0, NULL, 0 },
     };
-    bool settings_only = false, json = false;
+    struct wanted wanted = { .settings_only = false };
+    bool memory = false;
+    uint32_t ranks = 2;
 
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "n:", options, NULL)) != -1;) {
         switch (option) {
-        case 's': settings_only = true; break;
-        case 'j': json = true; break;
+        case 's': wanted.settings_only = true; break;
+        case 'j': wanted.json = true; break;
+        case 'm': memory = true; break;
+        case 'n':
+            ranks = read_ranks(optarg);
+            if (!ranks) return 2;
+            break;
         case 'h': return fputs(help, stdout) < 0;
         case 'v': return printf("ringtree-info %s\n", ringtree_version()) < 0;
         default:  return fputs("See ringtree-info --help\n", stderr), 2;
@@ -169,5 +211,6 @@ int main(int argc, char **argv)
     }
     if (optind < argc)
         return fprintf(stderr, "ringtree-info: unexpected \"%s\". See ringtree-info --help\n", argv[optind]), 2;
-    return print(settings_only, json);
+    wanted.memory_of = memory ? ranks : 0;
+    return print(&wanted);
 }

@@ -31,9 +31,21 @@ const char *info_origin(const struct info *info, int setting);
 /* Its value for people: secrets are hidden. */
 const char *info_value(const struct info *info, int setting);
 
+struct info_memory_line {
+    const char *name; /* also the key in JSON */
+    size_t      bytes;
+    const char *what;
+};
+#define INFO_MEMORY_LINES 8
+
+/* What a communicator of `n` ranks costs one of them: fills `lines`, of INFO_MEMORY_LINES; how many. */
+size_t info_memory(const struct info *info, uint32_t n, struct info_memory_line *lines);
+void   info_print_memory(const struct info *info, uint32_t n);
+
 void info_print_text(const struct info *info, bool settings_only);
 #ifdef RINGTREE_JSON
 int info_print_json(const struct info *info, bool settings_only); /* 0, or -1: no memory */
+int info_print_memory_json(const struct info *info, uint32_t n);
 #endif
 
 #endif

@@ -85,6 +85,9 @@ TEST(heads_and_codes_that_are_not_used_are_refused)
     size_t length = encode(&bf16);
     damaged[1] = 7;
     check_refused(&bf16, COUNT, length, "head is neither");
+    encode(&bf16);
+    damaged[36 + 8] = 0x80, damaged[36 + 9] = 0xff;
+    check_refused(&bf16, COUNT, length, "not used");
     length = encode(&q8);
     damaged[4 * 36 + 9] = 0x80;
     check_refused(&q8, COUNT, length, "not used");

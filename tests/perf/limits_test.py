@@ -79,7 +79,8 @@ def test_the_report_names_machine_class_and_congestion_control():
 def test_these_checks_can_fail():
     good = {"name": "yield", "unit": "us", "least": 1, "median": 2, "most": 3}
     assert not faults_of({"figures": [good]}, ["yield"])
-    for wrong in ({"unit": "ns"}, {"least": 0}, {"least": 2.5}, {"median": 4}, {"median": None, "why": "x"}, {"name": "y"}):
+    for wrong in ({"unit": "ns"}, {"least": 0}, {"least": 2.5}, {"median": 4}, {"median": None, "why": "x"},
+                  {"name": "y"}):
         assert faults_of({"figures": [{**good, **wrong}]}, ["yield"]), wrong
 
 

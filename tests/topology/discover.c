@@ -1,4 +1,7 @@
-/* Discovery: this machine, recorded ones through hwloc, /sys and NVML from stand-ins, and skeletons that are completed. */
+/*
+ * Discovery: this machine, recorded ones through hwloc, /sys and NVML from stand-ins, and skeletons that are
+ * completed.
+ */
 #include "test.h"
 #include "topology/discover.h"
 #include "topology/file.h"
@@ -25,7 +28,8 @@ static struct rt_graph *recorded(const char *file)
 
     snprintf(path, sizeof(path), "%s/%s", MACHINES, file);
     CHECK_THAT(rt_file_read(path, &text, &length, &error) == RINGTREE_OK, "%s", error.text);
-    CHECK_THAT((strstr(file, "hwloc") ? rt_hwloc_read : rt_nccl_read)(&g, text, length, file, &error) == RINGTREE_OK, "%s",
+    CHECK_THAT((strstr(file, "hwloc") ? rt_hwloc_read : rt_nccl_read)(&g, text, length, file, &error) == RINGTREE_OK,
+               "%s",
                error.text);
     free(text);
     return g;
@@ -257,7 +261,8 @@ TEST(a_skeleton_of_bus_ids_is_completed_by_the_live_machine)
         CHECK_EQ(rt_graph_count(g, RT_NIC), 1);
         CHECK_EQ(rt_graph_count(g, RT_PORT), 3);
         CHECK_EQ(rt_graph_count(g, RT_PCI_DEVICE), 0);
-        const uint32_t one = rt_graph_at_busid(g, g->machine[0], 0x16 << 3), last = rt_graph_at_busid(g, g->machine[0], 0x1d << 3);
+        const uint32_t machine = g->machine[0], one = rt_graph_at_busid(g, machine, 0x16 << 3);
+        const uint32_t last = rt_graph_at_busid(g, machine, 0x1d << 3);
         CHECK_EQ(g->vertex[g->vertex[one].parent].number, 0);
         CHECK_EQ(g->vertex[g->vertex[last].parent].number, 1); /* where the skeleton has it */
         CHECK_EQ(rt_edge_up(g, one)->generation, 4);

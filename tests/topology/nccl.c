@@ -1,4 +1,7 @@
-/* NCCL's topology XML: the vendors' files are read as they are and written again; hostile ones are told by their line. */
+/*
+ * NCCL's topology XML: the vendors' files are read as they are and written again; hostile ones are told by their
+ * line.
+ */
 #include "test.h"
 #include "machines.h"
 #include "topology/file.h"
@@ -81,7 +84,8 @@ TEST(link_speeds_of_the_vendor_files_are_known_where_they_are_said_and_assumed_e
             if (g->edge[e].gbs.source == RT_KNOWN && g->edge[e].generation != 2)
                 CHECK_EQ(g->edge[e].generation, wanted[i].generation);
         }
-        CHECK_THAT(known == wanted[i].known && assumed == wanted[i].assumed, "%s: %u known, %u assumed", machine_files[i],
+        CHECK_THAT(known == wanted[i].known && assumed == wanted[i].assumed, "%s: %u known, %u assumed",
+                   machine_files[i],
                    known, assumed);
         rt_graph_free(g);
     }
@@ -128,7 +132,8 @@ TEST(what_is_written_is_read_as_the_same)
 
 TEST(a_missing_empty_or_unknown_link_is_unknown_and_never_generation_3)
 {
-    static const char *const links[] = { "/>", "link_speed=\"\" link_width=\"\"/>", "link_speed=\"Unknown speed\" link_width=\"63\"/>",
+    static const char *const links[] = { "/>", "link_speed=\"\" link_width=\"\"/>",
+                                         "link_speed=\"Unknown speed\" link_width=\"63\"/>",
                                          "link_speed=\"Unknown\" link_width=\"Unknown\"/>", "link_width=\"16\"/>" };
     NEEDS_EXPAT;
     for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
@@ -165,15 +170,19 @@ TEST(hostile_and_wrong_files_are_refused_with_their_line)
         { HEAD "<gpu/>" TAIL, "line 3", "<gpu> cannot stand inside cpu" },
         { HEAD "</cpu>\n<cpu numaid=\"0\">" TAIL, "line 4", "second <cpu>" },
         { HEAD PCI("01", "class=\"0x030200\">") "\n" PCI("02", "/>") "</pci>" TAIL, "line 4", "cannot hold" },
-        { HEAD GPU("01", "<nvlink target=\"0000:01:00.0\" count=\"1\" tclass=\"0x030200\"/>") TAIL, "line 3", "its own GPU" },
-        { HEAD GPU("01", "<nvlink target=\"0000:09:00.0\" count=\"1\" tclass=\"0x030200\"/>") TAIL, "line 3", "not in the file" },
-        { HEAD GPU("01", "<nvlink target=\"0000:02:00.0\" count=\"2\" tclass=\"0x030200\"/>") GPU("02", "") TAIL, "line 3",
+        { HEAD GPU("01", "<nvlink target=\"0000:01:00.0\" count=\"1\" tclass=\"0x030200\"/>") TAIL, "line 3",
+          "its own GPU" },
+        { HEAD GPU("01", "<nvlink target=\"0000:09:00.0\" count=\"1\" tclass=\"0x030200\"/>") TAIL, "line 3",
+          "not in the file" },
+        { HEAD GPU("01", "<nvlink target=\"0000:02:00.0\" count=\"2\" tclass=\"0x030200\"/>") GPU("02", "") TAIL,
+          "line 3",
           "2 NVLinks to the other GPU, but 0 from it back" },
         { HEAD GPU("01", "<nvlink target=\"x\" count=\"2\" tclass=\"0x030200\"/>") TAIL, "line 3", "no bus id" },
         { HEAD GPU("01", "<nvlink target=\"0000:02:00.0\" count=\"0\"/>") TAIL, "line 3", "not a number" },
         { HEAD PCI("01", ">") "<gpu dev=\"0\"/>\n<gpu dev=\"0\"/></pci>" TAIL, "line 4", "second <gpu>" },
         { HEAD "<nic><net dev=\"x\"/></nic>" TAIL, "line 3", "not a number" },
-        { "<!DOCTYPE a [<!ENTITY b \"bbbbbbbbbb\"><!ENTITY c \"&b;&b;&b;\">]>\n<system version=\"1\">&c;</system>", "line 1",
+        { "<!DOCTYPE a [<!ENTITY b \"bbbbbbbbbb\"><!ENTITY c \"&b;&b;&b;\">]>\n<system version=\"1\">&c;</system>",
+          "line 1",
           "not allowed" },
     };
     NEEDS_EXPAT;
@@ -221,7 +230,8 @@ TEST(elements_of_a_later_nccl_are_left_out_and_named)
     struct rt_graph *g;
 
     NEEDS_EXPAT;
-    CHECK_THAT(read_text(&g, HEAD "<c2c bw=\"1\"><x/></c2c><y/>" PCI("01", "/>") TAIL) == RINGTREE_OK, "%s", error.text);
+    CHECK_THAT(read_text(&g, HEAD "<c2c bw=\"1\"><x/></c2c><y/>" PCI("01", "/>") TAIL) == RINGTREE_OK, "%s",
+               error.text);
     CHECK_HAS(rt_attribute(g, 0, "ignored"), "c2c y");
     CHECK_EQ(rt_graph_count(g, RT_PCI_DEVICE), 1);
     rt_graph_free(g);
@@ -233,7 +243,8 @@ TEST(cpus_of_different_hosts_are_different_machines)
 
     NEEDS_EXPAT;
     CHECK_THAT(read_text(&g, "<system version=\"1\"><cpu host_hash=\"0xa\" numaid=\"0\">" PCI("01", "/>") "</cpu>"
-                             "<cpu host_hash=\"0xb\" numaid=\"0\">" PCI("01", "/>") TAIL) == RINGTREE_OK, "%s", error.text);
+                             "<cpu host_hash=\"0xb\" numaid=\"0\">" PCI("01", "/>") TAIL) == RINGTREE_OK, "%s",
+                                 error.text);
     CHECK_EQ(g->nmachines, 2);
     rt_graph_free(g);
 }

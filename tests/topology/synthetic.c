@@ -69,7 +69,19 @@ TEST(one_machine_needs_no_node_and_groups_end_with_their_parenthesis)
     CHECK_EQ(rt_graph_count(g, RT_NUMA), 4);
     CHECK_EQ(rt_graph_count(g, RT_CORES), 34);
     CHECK_EQ(rt_graph_count(g, RT_GPU), 2);
-    CHECK(g->vertex[g->nvertices - 1].kind == RT_GPU && g->vertex[g->vertex[g->nvertices - 1].parent].kind == RT_PCI_SWITCH);
+    CHECK(g->vertex[g->nvertices - 1].kind == RT_GPU && g->vertex[g->vertex[g->nvertices - 1].parent].kind ==
+          RT_PCI_SWITCH);
+    rt_graph_free(g);
+}
+
+TEST(a_part_that_cannot_be_inside_the_last_one_is_beside_it)
+{
+    struct rt_graph *g = machine("2 node: socket: pci: 2 gpu; socket: pci: nic; node: 3 gpu; nic");
+
+    CHECK_EQ(g->nmachines, 3);
+    CHECK_EQ(rt_graph_count(g, RT_PACKAGE), 4);
+    CHECK_EQ(rt_graph_count(g, RT_GPU), 7);
+    CHECK_EQ(rt_graph_count(g, RT_NIC), 3);
     rt_graph_free(g);
 }
 
@@ -121,7 +133,8 @@ TEST(a_wrong_text_is_refused_with_its_column)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct rt_graph *g = NULL;
-        CHECK_THAT(rt_synthetic_read(&g, cases[i].text, &error) == RINGTREE_INVALID_ARGUMENT && !g, "%s", cases[i].text);
+        CHECK_THAT(rt_synthetic_read(&g, cases[i].text, &error) == RINGTREE_INVALID_ARGUMENT && !g, "%s",
+                   cases[i].text);
         CHECK_HAS(error.text, cases[i].why);
     }
 }

@@ -9,10 +9,13 @@
  * No TCP_QUICKACK: holding ACKs back saves 1 us of 5 on loopback, until the first long slice, and slows slow start.
  */
 #include "tcp.h"
+#include "base/log.h"
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static void set_option(int fd, int level, int option, int value)
 {
@@ -47,6 +50,21 @@ static bool addresses(int fd, struct rt_address *here, struct rt_address *there)
            rt_address_from_sockaddr(there, (struct sockaddr *)&name);
 }
 
+/* Connections are made with reno (bootstrap/net.c), which within a machine they keep. */
+static void choose_congestion(const struct rt_tcp_pair *pair, int fd)
+{
+    char name[32] = "";
+    socklen_t length = sizeof(name) - 1;
+    const char *wanted = pair->fabric->settings->text[RT_TCP_CONGESTION];
+    if (!wanted[0]) {
+        const int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fresh >= 0 && getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0) wanted = name;
+        if (fresh >= 0) close(fresh);
+    }
+    if (wanted[0] && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)))
+        rt_log(RT_LOG_WARN, "the system does not grant congestion control %s: %s", wanted, rt_errno_words(errno));
+}
+
 void rt_tcp_tune(struct rt_tcp_pair *pair, int fd)
 {
     struct rt_address here, there;
@@ -60,8 +78,7 @@ void rt_tcp_tune(struct rt_tcp_pair *pair, int fd)
         snprintf(pair->where, sizeof(pair->where), "(unnamed)");
         return;
     }
-    if (is_local(&here, &there) && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5))
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* pacing (bbr) only slows what never gets lost */
+    if (!is_local(&here, &there)) choose_congestion(pair, fd);
     const char *interface = interface_of(&rt_control_places(pair->fabric->control)[pair->peer], &there);
     snprintf(there.interface, sizeof(there.interface), "%s", interface);
     rt_address_text(&there, pair->where, sizeof(pair->where));

@@ -1,18 +1,19 @@
 /*
- * Inside the TCP transport. A link carries slices one way; the two links between a pair of ranks on one lane share their
- * 1 .. 16 connections, one link in each direction, so that acknowledgements ride on the data that goes back: an exchange
- * of small arrays takes 4.3 us on loopback, over two one-way connections 6.2. The lower rank dials. The lane for
- * messages has connections of its own for each direction, dialled by the sender, whose receiver may come much later.
+ * Inside the TCP transport. A link carries slices one way; the two links between a pair of ranks on one lane share
+ * their 1 .. 16 connections, one link in each direction, so that acknowledgements ride on the data that goes back: an
+ * exchange of small arrays takes 4.3 us on loopback, over two one-way connections 6.2. The lower rank dials. The lane
+ * for messages has connections of its own for each direction, dialled by the sender, whose receiver may come later.
  *
- * The bytes. Whoever dials begins the first connection with a greeting of 8 bytes that tells how many there are, so only
- * one side chooses. Then, in each direction, per slice, its frame (32 bytes, little endian) and its payload. A payload
- * longer than RT_TCP_STRIPE_LEAST is cut into as many equal parts as there are connections (rt_tcp_part), part i goes
- * over connection i, and nothing but the frame's own `bytes` is needed to find the parts again. Shorter slices go over
- * the first connection whole: for them one more system call costs more than a second connection gains, and a short slice
- * then never waits behind a long one of another connection. (Slices in turn over the connections would need no cutting,
- * but a single large slice would go no faster, and of two slices under way the earlier could be the last to come.)
+ * The bytes. Whoever dials begins the first connection with a greeting of 8 bytes that tells how many there are, so
+ * only one side chooses. Then, in each direction, per slice, its frame (32 bytes, little endian) and its payload. A
+ * payload longer than RT_TCP_STRIPE_LEAST is cut into as many equal parts as there are connections (rt_tcp_part), part
+ * i goes over connection i, and nothing but the frame's own `bytes` is needed to find the parts again. Shorter slices
+ * go over the first connection whole: for them one more system call costs more than a second connection gains, and a
+ * short slice then never waits behind a long one of another connection. (Slices in turn over the connections would need
+ * no cutting, but a single large slice would go no faster, and of two slices under way the earlier could be the last to
+ * come.)
  *
- * Files: tcp.c the table, open and close; socket.c options and words; pair.c connecting; send.c and recv.c the two ends.
+ * Files: tcp.c the table, open and close; socket.c options and words; pair.c connecting; send.c and recv.c the ends.
  */
 #ifndef RT_TCP_H
 #define RT_TCP_H

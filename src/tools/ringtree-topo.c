@@ -1,0 +1,247 @@
+/* ringtree-topo: shows, draws, dumps, checks and compares machines: this one, recorded ones, and ones made up. */
+#include "ringtree-topo.h"
+#include "topology/file.h"
+#include "topology/load.h"
+#include "topology/nccl.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_FINE, EXIT_FOUND, EXIT_USAGE, EXIT_OUTPUT };
+
+static const char help[] =
+    "Usage: ringtree-topo show|draw|dump|check [OPTION]... [FILE]\n"
+    "       ringtree-topo compare [OPTION]... A [B]\n"
+    "Look at a machine: its processors, PCI tree, GPUs, NVLinks and network cards, and the rings and trees that use\n"
+    "its links best. Without FILE it is this machine.\n"
+    "\n"
+    "  show                 the machine as a tree, and the rings found\n"
+    "  draw                 the machine and its rings as SVG, or as PNG if OUT ends in .png\n"
+    "  dump                 the machine as NCCL's topology XML, with --rings the rings as NCCL's graph XML\n"
+    "  check                what is likely wrong: slow links, far NICs, hidden NUMA, ACS, MTU, limits\n"
+    "  compare              what differs between A and B, or between A and this machine\n"
+    "\n"
+    "  -f, --file FILE      NCCL's topology XML, hwloc's XML, or words as below, in a file or as FILE itself\n"
+    "  -c, --complete       complete FILE by what this machine knows of the same PCI devices\n"
+    "  -r, --rings          dump: the rings instead of the machine\n"
+    "  -g, --graph FILE     take the rings from NCCL's graph XML instead of searching\n"
+    "  -o, --output OUT     write into OUT (standard output)\n"
+    "  -h, --help           this text\n"
+    "  -V, --version        the version\n"
+    "\n"
+    "A machine in words: [COUNT] KIND WORD..., \":\" before what is inside, \";\" between neighbours, \"( )\" around\n"
+    "a group.\n"
+    "  node, socket, numa   socket and numa with link:GB/s between them\n"
+    "  core                 a core, or a rank that lives on one\n"
+    "  pci                  a PCI switch; it, gpu and nic take pcie:GENERATIONxLANES\n"
+    "  gpu                  sm:90, nvlink:LINKS with switch, mesh, ring or cube\n"
+    "  nic                  200G, ports:2\n"
+    "\n"
+    "Examples:\n"
+    "  ringtree-topo show\n"
+    "  ringtree-topo draw -o machine.svg\n"
+    "  ringtree-topo show \"2 node: 2 socket: 4 gpu nvlink:12 switch; 2 nic 200G\"\n"
+    "  ringtree-topo check --complete /opt/cloud/topo.xml\n"
+    "  ringtree-topo dump --rings -o graph.xml\n"
+    "\n"
+    "Exit status: 0 fine, 1 check or compare found something, 2 wrong usage or a file that cannot be read, 3 the "
+    "output\n"
+    "could not be written or there was no memory.\n";
+
+struct arguments {
+    const char *command, *source[2], *output, *graph;
+    bool        complete, rings;
+};
+
+static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+static void fail(int status, const char *format, ...)
+{
+    va_list args;
+
+    fputs("ringtree-topo: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputs(status == EXIT_USAGE ? " (--help)\n" : "\n", stderr);
+    exit(status);
+}
+
+static void take_option(int option, struct arguments *a)
+{
+    switch (option) {
+    case 'f': a->source[0] = optarg; break;
+    case 'c': a->complete = true; break;
+    case 'r': a->rings = true; break;
+    case 'g': a->graph = optarg; break;
+    case 'o': a->output = optarg; break;
+    case 'h': fputs(help, stdout); exit(EXIT_FINE);
+    case 'V': printf("ringtree-topo %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR,
+                     RINGTREE_VERSION_PATCH);
+              exit(EXIT_FINE);
+    default:  fail(EXIT_USAGE, "wrong usage");
+    }
+}
+
+static struct arguments take_arguments(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "file", required_argument, NULL, 'f' },  { "complete", no_argument, NULL, 'c' },
+        { "rings", no_argument, NULL, 'r' },       { "graph", required_argument, NULL, 'g' },
+        { "output", required_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },     { NULL, 0, NULL, 0 },
+    };
+    struct arguments a = { 0 };
+
+    for (int option; (option = getopt_long(argc, argv, "f:crg:o:hV", options, NULL)) != -1;)
+        take_option(option, &a);
+    if (optind == argc)
+        fail(EXIT_USAGE, "needs a command: show, draw, dump, check or compare");
+    a.command = argv[optind++];
+    const int most = strcmp(a.command, "compare") == 0 ? 2 : 1;
+    for (int i = a.source[0] ? 1 : 0; optind < argc; i++) {
+        if (i >= most)
+            fail(EXIT_USAGE, "\"%s\" is one machine too many", argv[optind]);
+        a.source[i] = argv[optind++];
+    }
+    return a;
+}
+
+static struct rt_graph *load(const char *source, bool complete)
+{
+    struct rt_error error;
+    struct rt_graph *graph;
+
+    if (rt_machine_load(&graph, source, complete, &error) != RINGTREE_OK)
+        fail(error.status == RINGTREE_NO_MEMORY ? EXIT_OUTPUT : EXIT_USAGE, "%s", error.text);
+    return graph;
+}
+
+/* NULL: there are none, and *error says why. A file of rings that does not fit ends the program. */
+static struct rt_search *find_rings(const struct rt_graph *graph, const struct arguments *a, struct rt_error *error)
+{
+    struct rt_search *search = NULL;
+    char *text;
+    size_t length;
+
+    if (rt_search(&search, graph, error) != RINGTREE_OK || !a->graph)
+        return search;
+    ringtree_status status = rt_file_read(a->graph, &text, &length, error);
+    if (status == RINGTREE_OK) {
+        status = rt_rings_read(search, 0, text, length, a->graph, error);
+        free(text);
+    }
+    if (status != RINGTREE_OK)
+        fail(EXIT_USAGE, "%s", error->text);
+    return search;
+}
+
+/* A program that turns the SVG into PNG as it is written; its exit is awaited in close_output(). */
+static FILE *open_png(const char *path, pid_t *child)
+{
+    int ends[2];
+
+    if (pipe(ends) != 0 || (*child = fork()) < 0)
+        fail(EXIT_OUTPUT, "cannot start rsvg-convert: %s", strerror(errno));
+    if (*child == 0) {
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execlp("rsvg-convert", "rsvg-convert", "--format=png", "-o", path, (char *)NULL);
+        fprintf(stderr, "ringtree-topo: PNG needs rsvg-convert (Debian: librsvg2-bin): %s\n", strerror(errno));
+        _exit(127);
+    }
+    close(ends[0]);
+    return fdopen(ends[1], "w");
+}
+
+static bool is_png(const char *path)
+{
+    const size_t length = strlen(path);
+
+    return length > 4 && strcmp(path + length - 4, ".png") == 0;
+}
+
+static FILE *open_output(const struct arguments *a, pid_t *child)
+{
+    *child = 0;
+    if (!a->output || strcmp(a->output, "-") == 0)
+        return stdout;
+    FILE *out = strcmp(a->command, "draw") == 0 && is_png(a->output) ? open_png(a->output, child) : fopen(a->output,
+                                                                                                          "w");
+    if (!out)
+        fail(EXIT_OUTPUT, "cannot write %s: %s", a->output, strerror(errno));
+    return out;
+}
+
+static void close_output(FILE *out, const char *path, pid_t child)
+{
+    int status = 0;
+    const bool written = !fflush(out) && !ferror(out);
+
+    if ((out != stdout && fclose(out) != 0) || !written)
+        fail(EXIT_OUTPUT, "cannot write %s: %s", path ? path : "the output", strerror(errno));
+    if (child && (waitpid(child, &status, 0) < 0 || status != 0))
+        fail(EXIT_OUTPUT, "%s was not written", path);
+}
+
+static int run(const struct arguments *a, struct rt_graph *graph, FILE *out)
+{
+    struct rt_error error;
+    struct rt_search *search = NULL;
+    int status = EXIT_FINE;
+
+    if (strcmp(a->command, "check") != 0 && (strcmp(a->command, "dump") != 0 || a->rings))
+        search = find_rings(graph, a, &error);
+    if (strcmp(a->command, "show") == 0) {
+        topo_show(graph, search, out);
+        topo_show_rings(graph, search, error.text, out);
+    } else if (strcmp(a->command, "draw") == 0) {
+        if (!topo_draw(graph, search, out)) fail(EXIT_OUTPUT, "no memory for the drawing");
+    } else if (strcmp(a->command, "check") == 0) {
+        const bool live = !a->source[0] || a->complete;
+        status = topo_check(graph, live, out) ? EXIT_FOUND : EXIT_FINE;
+    } else if (a->rings) {
+        if (!search) fail(EXIT_USAGE, "no rings: %s", error.text);
+        rt_rings_write(search, 0, out);
+    } else {
+        rt_nccl_write(graph, graph->machine[0], out);
+    }
+    rt_search_free(search);
+    return status;
+}
+
+static int compare(const struct arguments *a, FILE *out)
+{
+    struct rt_graph *one = load(a->source[0], false), *two = load(a->source[1], false);
+    const unsigned differences = topo_compare(one, two, a->source[0] ? a->source[0] : "this machine",
+                                              a->source[1] ? a->source[1] : "this machine", out);
+
+    rt_graph_free(one);
+    rt_graph_free(two);
+    return differences ? EXIT_FOUND : EXIT_FINE;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const commands[] = { "show", "draw", "dump", "check", "compare" };
+    const struct arguments a = take_arguments(argc, argv);
+    struct rt_graph *graph = NULL;
+    bool known = false;
+    pid_t child;
+
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        known |= strcmp(a.command, commands[i]) == 0;
+    if (!known)
+        fail(EXIT_USAGE, "there is no command \"%s\", but show, draw, dump, check and compare", a.command);
+    const bool comparing = strcmp(a.command, "compare") == 0;
+    if (!comparing)
+        graph = load(a.source[0], a.complete);
+    FILE *out = open_output(&a, &child);
+    const int status = comparing ? compare(&a, out) : run(&a, graph, out);
+    close_output(out, a.output, child);
+    rt_graph_free(graph);
+    return status;
+}

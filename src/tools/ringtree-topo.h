@@ -1,0 +1,28 @@
+/* ringtree-topo: a machine in words, as a drawing, as a file; what is wrong with it; how two differ. */
+#ifndef RINGTREE_TOPO_H
+#define RINGTREE_TOPO_H
+
+#include "topology/search.h"
+#include <stdio.h>
+
+#define TOPO_MOST_SHOWN 8 /* machines in words, after which the rest is counted */
+#define TOPO_MOST_DRAWN 4 /* machines in a drawing */
+
+/* "48 GB/s", "~24 GB/s" assumed, "*23.1 GB/s" measured. Returns `text`. */
+const char *topo_rate(const struct rt_value *value, char *text, size_t capacity);
+/* "PCIe 5.0 x16", "18 NVLinks", "network". Returns `text`. */
+const char *topo_link(const struct rt_edge *edge, char *text, size_t capacity);
+/* Channels, bandwidth, paths and orders; `why` instead when there is no search. */
+void topo_show_rings(const struct rt_graph *graph, const struct rt_search *search, const char *why, FILE *out);
+
+/* With a search, machines that are alike are shown once. */
+void topo_show(const struct rt_graph *graph, const struct rt_search *search, FILE *out);
+/* `search` NULL: without rings. false: no memory. */
+bool topo_draw(const struct rt_graph *graph, const struct rt_search *search, FILE *out);
+/* Lints; how many. `live`: also those of the running machine. */
+unsigned topo_check(const struct rt_graph *graph, bool live, FILE *out);
+/* What differs, line by line; how much. */
+unsigned topo_compare(const struct rt_graph *a, const struct rt_graph *b, const char *name_a, const char *name_b,
+                      FILE *out);
+
+#endif

@@ -1,0 +1,9 @@
+/* For lint_graph.c and lint_system.c. */
+#ifndef RT_LINT_SAY_H
+#define RT_LINT_SAY_H
+
+#include "lint.h"
+
+void rt_lint_say(struct rt_lint *lint, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
