@@ -87,7 +87,7 @@ ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct
     for (;; direct->block++) {
         const uint64_t turn = direct->turn + direct->block;
         if (direct->phase == 0 && !(direct->begun && direct->block == 0)) {
-            ringtree_status status = rt_gate(x, direct, turn);
+            ringtree_status status = rt_gate(x, direct, turn, RT_CELLS);
             if (status != RINGTREE_OK) return status;
             rt_cells_write(x, direct, call, direct->block, turn);
             rt_publish(x, direct, call, turn, NULL, 0);

@@ -50,7 +50,7 @@ bool rt_direct_serves(ringtree_collective collective)
 
 static bool is_inside(const struct rt_area *area, uint64_t turn)
 {
-    return atomic_load(&area->line[turn & 1]->tag) >> RT_TAG_BITS == turn && atomic_load(&area->done) < turn &&
+    return atomic_load(&area->line[turn % RT_TURNS]->tag) >> RT_TAG_BITS == turn && atomic_load(&area->done) < turn &&
            atomic_load(&area->left) < turn;
 }
 
@@ -60,7 +60,7 @@ void rt_direct_leave(struct rt_exchange *x, const struct rt_direct *direct)
     struct rt_area *mine = x->area[x->self];
     const uint64_t turn = direct->turn + direct->block, end = rt_now_ns(&rt_system_clock) + LEAVE_NS;
     const struct timespec moment = { .tv_nsec = 100000 };
-    atomic_store(&mine->line[turn & 1]->tag, 0); /* who has not seen it will not come */
+    atomic_store(&mine->line[turn % RT_TURNS]->tag, 0); /* who has not seen it will not come */
     atomic_store(&mine->left, turn);
     for (uint32_t i = 0; i < x->n; i++)
         while (i != x->self && is_inside(x->area[i], turn) && rt_now_ns(&rt_system_clock) < end)
@@ -103,19 +103,30 @@ static ringtree_status lines_check(struct rt_exchange *x, struct rt_direct *dire
     return RINGTREE_OK;
 }
 
-ringtree_status rt_gate(struct rt_exchange *x, struct rt_direct *direct, uint64_t turn)
+/* A line may be newer by now: then its owner went through a later gate. */
+ringtree_status rt_gate(struct rt_exchange *x, struct rt_direct *direct, uint64_t turn, uint32_t depth)
 {
-    if (x->synced + 1 >= turn) return RINGTREE_OK;
-    return lines_check(x, direct, x->hash[(turn - 1) & 1], turn - 1);
+    if (x->synced + depth > turn) return RINGTREE_OK;
+    const uint64_t past = turn + 1 - depth;
+    for (; direct->peer < x->n; direct->peer++) {
+        if (direct->peer == x->self) continue;
+        ringtree_status status = rt_line_check(x, direct->peer, x->hash[past % RT_TURNS], past);
+        const struct rt_line64 *line = rt_line(x, direct->peer, past);
+        if (status == RINGTREE_MISMATCH && atomic_load(&line->tag) >> RT_TAG_BITS > past) continue;
+        if (status != RINGTREE_OK) return status;
+    }
+    direct->peer = 0;
+    x->synced = past;
+    return RINGTREE_OK;
 }
 
 void rt_publish(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, uint64_t turn,
                 const void *payload, size_t bytes)
 {
     struct rt_area *mine = x->area[x->self];
-    struct rt_line64 *line = mine->line[turn & 1];
-    mine->call[turn & 1].frame = call->frame;
-    x->hash[turn & 1] = direct->hash;
+    struct rt_line64 *line = mine->line[turn % RT_TURNS];
+    mine->call[turn % RT_TURNS].frame = call->frame;
+    x->hash[turn % RT_TURNS] = direct->hash;
     if (bytes) memcpy(line->payload, payload, bytes);
     atomic_store_explicit(&line->tag, rt_tag(direct->hash, turn), memory_order_release);
     for (uint32_t i = 0; i < x->n; i++)
@@ -213,8 +224,8 @@ static ringtree_status advance(struct rt_exchange *x, struct rt_direct *direct, 
 static void tell_difference(const struct rt_exchange *x, const struct rt_direct *direct, struct rt_difference *d)
 {
     d->peer = rt_node_rank(x->node, direct->peer);
-    d->theirs = x->area[direct->peer]->call[x->differing & 1].frame;
-    d->mine = x->area[x->self]->call[x->differing & 1].frame;
+    d->theirs = x->area[direct->peer]->call[x->differing % RT_TURNS].frame;
+    d->mine = x->area[x->self]->call[x->differing % RT_TURNS].frame;
 }
 
 ringtree_status rt_direct_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,

@@ -18,7 +18,6 @@
 #include "transports/transport.h"
 #include <pthread.h>
 
-#define RT_MOST_QUICK_POLLS  4000 /* then failures, timeouts and other requests are looked at too */
 #define RT_LANE_ALL_TO_ALL_V (RT_MAX_LANES - 1) /* algorithms stay below it */
 
 /* A link and how many slices were given to it: fewer sent() than posted means that memory is still borrowed. */

@@ -1,17 +1,18 @@
 /*
  * What the direct paths share: areas, turns, lines. Each rank owns an area that all read and only it writes:
  *
- *   line[2][]  packets: in each cache line a tag (turn and the call's fingerprint) and 56 bytes, so that payload and tag
+ *   line[16][]  packets: in each cache line a tag (turn and the call's fingerprint) and 56 bytes, so that payload and tag
  *              travel together, with one writer. Line 0 goes with every turn, with or without payload.
- *   call[2]    the call in full, read only when fingerprints differ, to name it
+ *   call[16]    the call in full, read only when fingerprints differ, to name it
  *   done       the last turn whose result cell is ready, or whose work in others' memory is finished
  *   in[2]      cells of input;  out[2]  cells of results
  *
  * A turn is a packet, or one block of one operation; turns are numbered through the communicator's life, alike on all
- * ranks, and alternate between the two sets of lines and cells. Why two are enough: a rank publishes turn t only after
- * it has finished reading turn t-1, and writes the lines and cells of turn t only after it saw everybody's turn t-1
- * (rt_gate). So who writes over turn t-2 knows that all have finished with it. Not everybody waits in every turn: a root
- * that only sends goes on at once, and meets the gate at its next call.
+ * ranks, and go round the sets of lines and the pairs of cells. A rank publishes turn t only after it has finished
+ * reading turn t-1. It writes the cells of turn t only after it saw everybody's turn t-1, and lines alone after it saw
+ * everybody's turn t-15 (rt_gate): so who writes over an earlier turn knows that all have finished with it. Not everybody
+ * waits in every turn: a root that only sends goes on at once, up to sixteen packets ahead, and meets the gate later.
+ * That is what keeps ranks that share a core from changing places at every call.
  *
  * The two-shot all-reduce looks one block ahead: it publishes t+1 before it reduces t. It writes t+2 after it saw every
  * done >= t, and a peer's done >= t means that it has read all in-cells of t. The out-cell of t is written again at t+2,
@@ -28,6 +29,8 @@
 #define RT_PACKET_LINES 9 /* more lines gain nothing over a cell */
 #define RT_PACKET       (RT_PAYLOAD * RT_PACKET_LINES)
 #define RT_TAG_BITS     24
+#define RT_TURNS        16 /* of lines; of cells there are two */
+#define RT_CELLS        2
 
 struct rt_line64 {
     _Atomic uint64_t tag;
@@ -35,15 +38,15 @@ struct rt_line64 {
 };
 
 struct rt_area {
-    struct rt_line64 line[2][RT_PACKET_LINES];
+    struct rt_line64 line[RT_TURNS][RT_PACKET_LINES];
     struct {
         struct rt_frame frame;
         unsigned char   pad[32];
-    } call[2];
+    } call[RT_TURNS];
     unsigned char    pad[128];
     _Atomic uint64_t done, left; /* left: the last turn that this rank gave up */
 };
-#define RT_AREA_HEADER 8192
+#define RT_AREA_HEADER 12288
 _Static_assert(sizeof(struct rt_area) <= RT_AREA_HEADER, "cells begin after it");
 
 struct rt_exchange {
@@ -53,7 +56,7 @@ struct rt_exchange {
     uint64_t         turn;      /* the next one */
     uint64_t         synced;    /* all lines up to this turn were seen */
     uint64_t         differing; /* the turn of a mismatch */
-    uint32_t         hash[2];   /* of this rank's last two turns */
+    uint32_t         hash[RT_TURNS]; /* of this rank's last turns */
     bool             one_process, reads;
     uint32_t         unread; /* whose memory could not be read */
     struct rt_area **area;
@@ -64,7 +67,7 @@ struct rt_exchange {
 
 static inline struct rt_line64 *rt_line(const struct rt_exchange *x, uint32_t i, uint64_t turn)
 {
-    return x->area[i]->line[turn & 1];
+    return x->area[i]->line[turn % RT_TURNS];
 }
 
 static inline unsigned char *rt_in_cell(const struct rt_exchange *x, uint32_t i, uint64_t turn)
@@ -84,8 +87,8 @@ static inline uint64_t rt_tag(uint32_t hash, uint64_t turn)
 
 /* ---- turns (direct.c). direct->peer remembers who is awaited; it is 0 again when they return OK. */
 
-/* OK: the lines and cells of `turn` may be written. */
-ringtree_status rt_gate(struct rt_exchange *x, struct rt_direct *direct, uint64_t turn);
+/* OK: the lines of `turn` may be written (depth RT_TURNS), and its cells (depth RT_CELLS). */
+ringtree_status rt_gate(struct rt_exchange *x, struct rt_direct *direct, uint64_t turn, uint32_t depth);
 /* Publishes line 0 of `turn` with the `bytes` of payload, and all that was written before. */
 void rt_publish(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, uint64_t turn,
                 const void *payload, size_t bytes);

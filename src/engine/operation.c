@@ -1,6 +1,7 @@
 /* Operations: from the pool, into the queue, through the engine, back to the pool. */
 #include "engine.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -148,6 +149,9 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
 
 /* Polls with nothing between them first: a peer that comes at the same time is seen soonest. */
 #define QUICK_POLLS 40
+/* Then failures, timeouts and other requests are looked at too. */
+#define MOST_SPINS  4000
+#define MOST_YIELDS 100
 
 bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
 {
@@ -155,7 +159,8 @@ bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_
     bool moved;
     call->frame.sequence = ++engine->sequence;
     rt_engine_record(engine, &call->frame);
-    for (uint32_t polls = 0; polls < engine->spin_polls && polls < RT_MOST_QUICK_POLLS; polls++) {
+    const uint32_t spins = engine->spin_polls < MOST_SPINS ? engine->spin_polls : MOST_SPINS;
+    for (uint32_t polls = 0; polls < spins + MOST_YIELDS; polls++) {
         ringtree_status status = rt_direct_advance(engine->exchange, direct, call, &moved, &differ);
         if (status == RINGTREE_OK) {
             corrupt(engine, call);
@@ -163,7 +168,8 @@ bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_
             return true;
         }
         if (status != RINGTREE_IN_PROGRESS) return false;
-        if (polls >= QUICK_POLLS) rt_pause();
+        if (polls >= spins) sched_yield();
+        else if (polls >= QUICK_POLLS) rt_pause();
     }
     return false;
 }

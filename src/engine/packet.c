@@ -93,7 +93,7 @@ ringtree_status rt_packet_advance(struct rt_exchange *x, struct rt_direct *direc
                                   bool *moved)
 {
     if (direct->phase == 0) {
-        ringtree_status status = rt_gate(x, direct, direct->turn);
+        ringtree_status status = rt_gate(x, direct, direct->turn, RT_TURNS);
         if (status != RINGTREE_OK) return status;
         give(x, direct, call);
         direct->phase = 1;

@@ -127,7 +127,7 @@ ringtree_status rt_reach_begin(struct rt_exchange *x, struct rt_direct *direct, 
 {
     bool skipped = false;
     if (direct->phase == 0) {
-        ringtree_status status = rt_gate(x, direct, direct->turn);
+        ringtree_status status = rt_gate(x, direct, direct->turn, RT_CELLS);
         if (status != RINGTREE_OK) return status;
         const struct whereabouts at = whereabouts(x, direct, call);
         if (!at.skipped && rt_goes_two_shot(x, call)) rt_two_shot_write(x, call, 0, direct->turn);

@@ -82,7 +82,7 @@ static ringtree_status begin(struct rt_exchange *x, struct rt_direct *direct, co
 {
     ringtree_status status = RINGTREE_OK;
     if (!direct->begun) {
-        status = rt_gate(x, direct, direct->turn);
+        status = rt_gate(x, direct, direct->turn, RT_CELLS);
         if (status != RINGTREE_OK) return status;
         rt_two_shot_write(x, call, 0, direct->turn);
         rt_publish(x, direct, call, direct->turn, NULL, 0);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define MOST 16
-#define AREA (8192 + 4 * 4096) /* small cells, so that small arrays need many blocks */
+#define AREA (12288 + 4 * 4096) /* small cells, so that small arrays need many blocks */
 
 static uint64_t state = 88172645463325252u;
 static uint32_t random_below(uint32_t n)
@@ -267,7 +267,7 @@ TEST(the_checker_sees_a_rank_that_overwrites_its_cell)
     struct rt_difference differ;
     rank_begin(&world, &run, &jobs[0], 1, memory, half);
     rt_direct_advance(world.exchange[1], &run.direct, &run.call, &moved, &differ);
-    memset(world.areas + AREA + 8192, 0x11, AREA - 8192); /* rank 1's cells change after it published them */
+    memset(world.areas + AREA + 12288, 0x11, AREA - 12288); /* rank 1's cells change after it published them */
     struct rank_run other = { 0 };
     rank_begin(&world, &other, &jobs[0], 0, memory + 2 * half, half);
     CHECK_EQ(rt_direct_advance(world.exchange[0], &other.direct, &other.call, &moved, &differ), RINGTREE_OK);
