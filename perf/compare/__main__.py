@@ -72,7 +72,7 @@ def main():
     report.print_report(entries, meters, "ringtree")
     if options.out:
         write(entries, report.run_facts(here, missing, options, meters), options)
-    return judge(rows, failures)
+    return report.judge(rows, failures)
 
 
 def run_ci(here, options):
@@ -86,7 +86,7 @@ def run_ci(here, options):
     report.print_report(points.condense(rows), {}, "ringtree")
     for sentence in slow:
         print(f"SLOW: {sentence}")
-    return 1 if slow else judge(rows, failures)
+    return 1 if slow else report.judge(rows, failures)
 
 
 def write(entries, facts, options):
@@ -95,16 +95,6 @@ def write(entries, facts, options):
     groups = list(report.by_group(known["entries"], "ringtree"))
     plots = plot.draw_all(known, options.out, groups)
     report.write_markdown(os.path.join(options.out, "compare.md"), known, "ringtree", plots)
-
-
-def judge(rows, failures):
-    """0: all results were right and ringtree failed nowhere."""
-    for failure in failures:
-        print(f"FAILED: {failure}")
-    wrong = [row for row in rows if row["wrong"]]
-    for row in wrong:
-        print(f"WRONG: {row['library']}: {row['wrong']} elements of {row['collective']}, {row['bytes']} bytes")
-    return 1 if wrong or any(failure.startswith("ringtree") for failure in failures) else 0
 
 
 sys.exit(main())

@@ -73,6 +73,16 @@ def print_report(entries, meters, ours):
         print_table([ORDER] + [cells(ratio, meters) for ratio in ratios])
 
 
+def judge(rows, failures):
+    """0: all results were right and ringtree failed nowhere."""
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    wrong = [row for row in rows if row["wrong"]]
+    for row in wrong:
+        print(f"WRONG: {row['library']}: {row['wrong']} elements of {row['collective']}, {row['bytes']} bytes")
+    return 1 if wrong or any(failure.startswith("ringtree") for failure in failures) else 0
+
+
 # ---- the file
 
 def machine():

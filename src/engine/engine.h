@@ -127,6 +127,7 @@ struct rt_engine {
     uint64_t                    waited_ns, looked_ns; /* without progress; when it was last looked at, 0: not yet */
     uint32_t                    spin_polls;
     bool                        progress_thread_runs, progress_thread_stop;
+    uint32_t                    callers; /* waiting: they move everything on, and the thread rests */
     pthread_t                   progress_thread;
     pthread_mutex_t             lock; /* taken only with a progress thread */
     pthread_cond_t              work;

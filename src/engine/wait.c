@@ -135,6 +135,7 @@ ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *reque
 {
     uint64_t idle = 0;
     rt_engine_lock(engine);
+    engine->callers++;
     wait_anew(engine);
     while (request->pending) {
         if (rt_engine_progress(engine)) {
@@ -143,7 +144,7 @@ ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *reque
             continue;
         }
         if (rt_engine_failed(engine)) break;
-        const bool spins = ++idle < engine->spin_polls && !engine->progress_thread_runs;
+        const bool spins = ++idle < engine->spin_polls;
         if ((!spins || idle % CLOCK_POLLS == 0) && waited_too_long(engine)) break;
         if (spins && idle % POLLS_A_YIELD) rt_pause();
         else if (spins || idle < (uint64_t)engine->spin_polls + YIELDS) yield_once(engine);
@@ -151,6 +152,8 @@ ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *reque
     }
     wait_anew(engine);
     ringtree_status status = outcome(engine, request);
+    engine->callers--;
+    if (engine->first || engine->transfers) rt_engine_wake(engine);
     rt_engine_unlock(engine);
     return status;
 }
@@ -202,7 +205,7 @@ static void *progress_main(void *argument)
     uint32_t idle = 0;
     pthread_mutex_lock(&engine->lock);
     while (!engine->progress_thread_stop) {
-        if (!(engine->first || engine->transfers) || rt_engine_failed(engine)) {
+        if (!(engine->first || engine->transfers) || engine->callers || rt_engine_failed(engine)) {
             pthread_cond_wait(&engine->work, &engine->lock);
             idle = 0;
             continue;

@@ -108,6 +108,13 @@ def test_ci_fails_only_where_the_ratio_doubled_in_every_attempt():
     assert ci.check(lambda: (slow, []), {})[2] == []
 
 
+def test_a_wrong_result_or_a_failure_of_ringtree_fails_the_run_but_not_a_peer_that_does_not_run():
+    assert report.judge([row("ringtree", 1)], []) == 0
+    assert report.judge([row("mpich", 1, wrong=3)], []) == 1
+    assert report.judge([row("ringtree", 1)], ["ringtree, shm, 2 ranks: status 1"]) == 1
+    assert report.judge([row("ringtree", 1)], ["mpich, shm, 2 ranks: status 1"]) == 0
+
+
 def test_the_limit_is_an_exchange_while_small_and_bytes_while_large():
     meters = {"line_exchange": [[0, 0, 80.0]], "fresh_read": [[65536, 0, 10.0]], "copy_memory": [[1 << 29, 2, 5.0]],
               "copy_memory_streaming": [[1 << 29, 2, 7.0]]}
