@@ -40,9 +40,10 @@ static ringtree_status check_buffers(ringtree_comm *comm, const char *name, cons
                                      struct rt_call *call)
 {
     const size_t most = b->input_blocks > b->output_blocks ? b->input_blocks : b->output_blocks;
-    if (most && call->count > SIZE_MAX / 2 / call->element / most)
+    size_t block, all;
+    if (__builtin_mul_overflow(call->count, call->element, &block) || __builtin_mul_overflow(block, most, &all) ||
+        all > SIZE_MAX / 2)
         return bad(comm, name, "count times the size of the type is more than memory can hold");
-    const size_t block = call->count * call->element;
     if (block && b->input_blocks && !b->input) return bad(comm, name, "input is NULL and count is not 0");
     if (block && b->output_blocks && !b->output) return bad(comm, name, "output is NULL and count is not 0");
     if (!b->input_blocks || !b->output_blocks) return RINGTREE_OK;

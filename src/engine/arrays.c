@@ -24,43 +24,6 @@ uint32_t rt_output_blocks(const struct rt_exchange *x, const struct rt_direct *d
     }
 }
 
-bool rt_is_reducing(const struct rt_call *call)
-{
-    const uint8_t c = call->frame.collective;
-    return c == RINGTREE_ALL_REDUCE || c == RINGTREE_REDUCE_SCATTER || c == RINGTREE_REDUCE;
-}
-
-bool rt_root_gives(const struct rt_call *call)
-{
-    return call->frame.collective == RINGTREE_BROADCAST || call->frame.collective == RINGTREE_SCATTER;
-}
-
-bool rt_root_takes(const struct rt_call *call)
-{
-    return call->frame.collective == RINGTREE_REDUCE || call->frame.collective == RINGTREE_GATHER;
-}
-
-bool rt_has_pieces(const struct rt_call *call)
-{
-    const uint8_t c = call->frame.collective;
-    return c == RINGTREE_REDUCE_SCATTER || c == RINGTREE_ALL_TO_ALL || c == RINGTREE_SCATTER;
-}
-
-bool rt_gives(const struct rt_direct *direct, const struct rt_call *call, uint32_t i)
-{
-    return !rt_root_gives(call) || i == direct->root;
-}
-
-bool rt_takes(const struct rt_direct *direct, const struct rt_call *call, uint32_t i)
-{
-    return !rt_root_takes(call) || i == direct->root;
-}
-
-bool rt_is_prepared(const struct rt_call *call)
-{
-    return call->scaled || call->divided_first;
-}
-
 void rt_prepare(const struct rt_exchange *x, const struct rt_call *call, void *target, const void *source,
                 size_t elements)
 {
@@ -84,8 +47,8 @@ void rt_add_up(struct rt_exchange *x, const struct rt_call *call, void *target, 
 bool rt_streams(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
 {
     const bool over_input = rt_is_reducing(call) || call->frame.collective == RINGTREE_ALL_TO_ALL;
-    const size_t most = STREAM_FROM / call->element;
-    return !(call->in_place && over_input) && call->count * rt_output_blocks(x, direct, call) >= most;
+    if (call->count * call->element * x->n < STREAM_FROM || (call->in_place && over_input)) return false;
+    return call->count * call->element * rt_output_blocks(x, direct, call) >= STREAM_FROM;
 }
 
 void rt_put(const struct rt_direct *direct, void *target, const void *source, size_t bytes)

@@ -34,16 +34,17 @@ struct block {
     size_t at, elements; /* of each piece */
 };
 
-static struct block block_of(const struct rt_exchange *x, const struct rt_call *call, size_t b)
+static struct block block_of(const struct rt_direct *direct, const struct rt_call *call, size_t b)
 {
-    const size_t most = most_elements(x, call), at = b * most;
-    return (struct block){ at, call->count - at < most ? call->count - at : most };
+    const size_t at = b * direct->most;
+    return (struct block){ at, call->count - at < direct->most ? call->count - at : direct->most };
 }
 
-void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
+void rt_cells_write(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, size_t b,
                     uint64_t turn)
 {
-    const struct block block = block_of(x, call, b);
+    if (direct->most == 0) direct->most = most_elements(x, call);
+    const struct block block = block_of(direct, call, b);
     const size_t bytes = block.elements * call->element;
     const uint32_t pieces = pieces_of(x, call);
     if (!rt_gives(direct, call, x->self)) return;
@@ -62,7 +63,7 @@ static const unsigned char *own_source(const struct rt_exchange *x, const struct
 /* What a rank gives to itself needs no meeting: it is copied while the others come. */
 static void keep_own(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b)
 {
-    const struct block block = block_of(x, call, b);
+    const struct block block = block_of(direct, call, b);
     const size_t place = (rt_root_gives(call) ? 0 : x->self * call->count) + block.at;
     if (rt_is_reducing(call) || !rt_gives(direct, call, x->self) || !rt_takes(direct, call, x->self)) return;
     rt_put(direct, (unsigned char *)call->output + place * call->element, own_source(x, call, block.at),
@@ -72,7 +73,7 @@ static void keep_own(const struct rt_exchange *x, const struct rt_direct *direct
 static void read_block(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
                        uint64_t turn)
 {
-    const struct block block = block_of(x, call, b);
+    const struct block block = block_of(direct, call, b);
     const size_t skip = rt_has_pieces(call) ? x->self * block.elements * call->element : 0;
     for (uint32_t i = 0; i < x->n; i++) x->sources[i] = rt_in_cell(x, i, turn) + skip;
     if (!rt_is_reducing(call)) x->sources[x->self] = NULL;
@@ -84,6 +85,7 @@ static void read_block(struct rt_exchange *x, const struct rt_direct *direct, co
 ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
                                  bool *moved)
 {
+    if (direct->most == 0) direct->most = most_elements(x, call);
     for (;; direct->block++) {
         const uint64_t turn = direct->turn + direct->block;
         if (direct->phase == 0 && !(direct->begun && direct->block == 0)) {
@@ -103,7 +105,7 @@ ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct
             *moved = true;
         }
         direct->phase = 0;
-        const struct block block = block_of(x, call, direct->block);
+        const struct block block = block_of(direct, call, direct->block);
         if (block.at + block.elements == call->count) return RINGTREE_OK;
     }
 }

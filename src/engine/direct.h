@@ -20,7 +20,7 @@ struct rt_call;
 /* Where an operation is; zeroed at its start. */
 struct rt_direct {
     uint32_t phase, peer, line;
-    size_t   block, blocks;
+    size_t   block, most; /* most: elements of each piece in a block */
     uint64_t turn; /* of block 0 */
     uint32_t way, hash, root;
     bool     begun, remote, streams; /* streams: results go past the caches */

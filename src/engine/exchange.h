@@ -106,15 +106,48 @@ bool rt_done_await(struct rt_exchange *x, struct rt_direct *direct, uint64_t tur
 /* Blocks of `count` elements in this rank's input and output; 0: it has none. */
 uint32_t rt_input_blocks(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call);
 uint32_t rt_output_blocks(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call);
-bool rt_is_reducing(const struct rt_call *call);
-bool rt_root_gives(const struct rt_call *call); /* only the root: broadcast, scatter */
-bool rt_root_takes(const struct rt_call *call); /* reduce, gather */
-bool rt_has_pieces(const struct rt_call *call); /* a giver's array has a block for each rank */
-bool rt_gives(const struct rt_direct *direct, const struct rt_call *call, uint32_t i);
-bool rt_takes(const struct rt_direct *direct, const struct rt_call *call, uint32_t i);
 
-/* Is the input changed before it is summed? */
-bool rt_is_prepared(const struct rt_call *call);
+/* One of a few collectives, each a bit: these questions are asked several times in the smallest calls. */
+static inline bool rt_is_one_of(const struct rt_call *call, uint32_t bits)
+{
+    return bits >> call->frame.collective & 1;
+}
+
+static inline bool rt_is_reducing(const struct rt_call *call)
+{
+    return rt_is_one_of(call, 1u << RINGTREE_ALL_REDUCE | 1u << RINGTREE_REDUCE_SCATTER | 1u << RINGTREE_REDUCE);
+}
+
+static inline bool rt_root_gives(const struct rt_call *call) /* only the root */
+{
+    return rt_is_one_of(call, 1u << RINGTREE_BROADCAST | 1u << RINGTREE_SCATTER);
+}
+
+static inline bool rt_root_takes(const struct rt_call *call)
+{
+    return rt_is_one_of(call, 1u << RINGTREE_REDUCE | 1u << RINGTREE_GATHER);
+}
+
+static inline bool rt_has_pieces(const struct rt_call *call) /* a giver's array has a block for each rank */
+{
+    return rt_is_one_of(call, 1u << RINGTREE_REDUCE_SCATTER | 1u << RINGTREE_ALL_TO_ALL | 1u << RINGTREE_SCATTER);
+}
+
+static inline bool rt_gives(const struct rt_direct *direct, const struct rt_call *call, uint32_t i)
+{
+    return !rt_root_gives(call) || i == direct->root;
+}
+
+static inline bool rt_takes(const struct rt_direct *direct, const struct rt_call *call, uint32_t i)
+{
+    return !rt_root_takes(call) || i == direct->root;
+}
+
+static inline bool rt_is_prepared(const struct rt_call *call) /* is the input changed before it is summed? */
+{
+    return call->scaled || call->divided_first;
+}
+
 /* target = source as the sum wants it */
 void rt_prepare(const struct rt_exchange *x, const struct rt_call *call, void *target, const void *source,
                 size_t elements);
@@ -132,7 +165,7 @@ void rt_combine(struct rt_exchange *x, const struct rt_direct *direct, const str
 /* Larger all-reduces whose arrays cannot be reached. */
 bool rt_goes_two_shot(const struct rt_exchange *x, const struct rt_call *call);
 /* Block b of the input into the cell of `turn`. */
-void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
+void rt_cells_write(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, size_t b,
                     uint64_t turn);
 void rt_two_shot_write(struct rt_exchange *x, const struct rt_call *call, size_t b, uint64_t turn);
 

@@ -108,7 +108,7 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation)
 static void corrupt(const struct rt_engine *engine, const struct rt_call *call)
 {
     const char *fault = engine->fabric.settings->text[RT_FAULT];
-    if (strncmp(fault, "corrupt:", 8) != 0 || (uint32_t)atoi(fault + 8) != engine->fabric.rank) return;
+    if (!*fault || strncmp(fault, "corrupt:", 8) != 0 || (uint32_t)atoi(fault + 8) != engine->fabric.rank) return;
     if (call->output && call->count) ((unsigned char *)call->output)[call->count / 2 * call->element] ^= 0x10;
 }
 #else
