@@ -300,7 +300,7 @@ static uint32_t rings_at(const struct rt_site *s, uint32_t part, float gbs)
     uint32_t nvlink = 0, other = 0;
 
     for (uint32_t i = s->from[part]; i < s->from[part + 1]; i++) {
-        const float rings = s->room[i] * 1.0001f / gbs;
+        const float rings = rt_site_counts(s, &s->link[i]) ? s->room[i] * 1.0001f / gbs : 0;
         *(s->link[i].kind == RT_NVLINK ? &nvlink : &other) += rings < 1000 ? (uint32_t)rings : 1000;
     }
     return nvlink ? nvlink : other;
@@ -344,12 +344,12 @@ static uint32_t list_sums(const struct rt_site *s, bool network, struct sum *sum
 
 static bool attempt(struct try_of *t, const struct sum *sum)
 {
-    const uint64_t most = t->site->looks + RT_LOOKS_PER_TRY;
+    const uint64_t most = t->site->looks < RT_LOOKS_LONG ? RT_LOOKS_PER_TRY : RT_LOOKS_PER_SHORT_TRY;
 
     t->rings = sum->both ? sum->rings / 2 : sum->rings;
     t->gbs = sum->gbs * 0.9999f; /* rooms are sums of rounded numbers */
     t->both = sum->both;
-    t->looks_end = most;
+    t->looks_end = t->site->looks + most;
     if (!find_ring(t, 0))
         return false;
     t->gbs = sum->gbs;

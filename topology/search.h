@@ -53,6 +53,9 @@ struct rt_search {
 
 /* A machine without NIC among several, without a seat, or with too many is RINGTREE_UNSUPPORTED. */
 ringtree_status rt_search(struct rt_search **search, const struct rt_graph *graph, struct rt_error *error);
+/* The same with these vertices as the only seats, such as the GPUs that ranks really use; in any order, each once. */
+ringtree_status rt_search_among(struct rt_search **search, const struct rt_graph *graph, const uint32_t *seat,
+                                uint32_t nseats, struct rt_error *error);
 void rt_search_free(struct rt_search *search); /* NULL is fine */
 
 static inline float rt_search_gbs(const struct rt_search *search)

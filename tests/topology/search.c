@@ -147,6 +147,27 @@ TEST(sixty_five_thousand_ranks_are_searched_in_a_moment)
     rt_graph_free(g);
 }
 
+TEST(only_the_seats_that_ranks_use_are_searched)
+{
+    struct rt_graph *g;
+    struct rt_search *all = find(known[2].text, &g), *s = NULL;
+    /* four GPUs of the cube; the two that are far from each other have no NVLink between them */
+    const uint32_t four[] = { all->seat[0], all->seat[1], all->seat[2], all->seat[3] };
+    const uint32_t two[] = { all->seat[0], all->seat[5] }, twice[] = { all->seat[0], all->seat[0] };
+
+    CHECK_THAT(rt_search_among(&s, g, four, 4, &error) == RINGTREE_OK, "%s", error.text);
+    CHECK_THAT(s && s->nseats == 4 && rt_search_gbs(s) > 79.9f, "%g", s ? rt_search_gbs(s) : 0);
+    rt_search_free(s);
+    CHECK_THAT(rt_search_among(&s, g, two, 2, &error) == RINGTREE_OK, "%s", error.text);
+    CHECK_THAT(s && rt_search_gbs(s) < 12.1f && s->rings[0]->within == RT_PATH_SOCKETS, "%g", s ? rt_search_gbs(s) : 0);
+    rt_search_free(s);
+    CHECK_EQ(rt_search_among(&s, g, twice, 2, &error), RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(rt_search_among(&s, g, four, 0, &error), RINGTREE_UNSUPPORTED);
+    CHECK_HAS(error.text, "no rank lives on machine 0");
+    rt_search_free(all);
+    rt_graph_free(g);
+}
+
 TEST(what_cannot_be_connected_is_said)
 {
     static const struct { const char *text, *why; } cases[] = {
