@@ -4,8 +4,8 @@
 
 #include "site.h"
 
-/* A try ends after so many looks; after so many of all tries the rest are short, then only single rings are tried. A look
- * takes 1 to 20 us. */
+/* A try ends after so many looks; after so many of all tries the rest are short, then only single rings are tried. A
+ * look takes 1 to 20 us. */
 #define RT_LOOKS_PER_TRY       3000
 #define RT_LOOKS_PER_SHORT_TRY 200
 #define RT_LOOKS_LONG          45000

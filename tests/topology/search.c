@@ -60,6 +60,8 @@ static const struct { const char *name, *text; float gbs; } known[] = {
       "16 node: 2 socket: 4 pci pcie:5x16: gpu pcie:5x16 nvlink:18 switch sm:90; nic 400G pcie:5x16", 370.8f },
     { "4 nodes of cores", "4 node: 2 socket: 8 core; nic 100G pcie:4x16", 10 },
     { "64 nodes, no GPU", "64 node: nic 200G pcie:4x16", 24 },
+    { "two PCIe-only nodes of two sockets, rings in opposite directions",
+      "2 node: 2 socket: 2 pci pcie:4x16: 3 gpu pcie:4x16; nic 100G pcie:4x16", 20 },
     { "p4d", "2 node: 2 socket: 2 pci pcie:3x16: 2 gpu pcie:3x16 nvlink:12 switch; nic 100G pcie:3x16", 48 },
 };
 
