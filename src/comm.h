@@ -3,6 +3,7 @@
 #define RT_COMM_H
 
 #include "engine/engine.h"
+#include "plan.h"
 #include <stdatomic.h>
 
 #define RT_COMM_LIVE  UINT64_C(0x52696e677472656d)
@@ -40,6 +41,7 @@ struct ringtree_comm {
     struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
     uint32_t             group_parts;
     unsigned char        barrier_byte[2];
+    struct rt_last_plan  last_plan[RINGTREE_COLLECTIVE_COUNT];
 };
 
 /* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. */

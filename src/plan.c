@@ -5,7 +5,7 @@
  * slowest kind of link that it crosses (Hockney's model). The constants below were measured on a 2-core virtual machine
  * and are the same on all ranks, so that all choose alike.
  */
-#include "plan.h"
+#include "comm.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -205,12 +205,27 @@ static ringtree_collective carrier(ringtree_collective collective)
     return collective == RINGTREE_BARRIER ? RINGTREE_ALL_REDUCE : collective;
 }
 
-ringtree_status rt_plan_choose(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
-                               struct rt_plan *plan, struct rt_error *error)
+static ringtree_status choose(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+                              const char *forced, struct rt_plan *plan, struct rt_error *error)
 {
     struct option options[MOST_OPTIONS];
-    char forced[32];
     const struct option *best = NULL;
+    const uint32_t count = list_options(comm, carrier(collective), bytes, root, options);
+    for (uint32_t i = 0; i < count; i++) {
+        if (options[i].refusal) continue;
+        if (forced ? !strcmp(options[i].name, forced) : !best || options[i].seconds < best->seconds) best = &options[i];
+    }
+    if (!best && forced) return refuse(collective, forced, options, count, error);
+    if (!best)
+        return rt_fail(error, RINGTREE_UNSUPPORTED, "no algorithm for %s", ringtree_collective_name(collective));
+    take(comm, best, bytes, plan);
+    return RINGTREE_OK;
+}
+
+ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+                               struct rt_plan *plan, struct rt_error *error)
+{
+    char forced[32];
     const bool force = collective != RINGTREE_BARRIER &&
                        forced_name(comm->settings.text[RT_ALGORITHM], collective, forced, sizeof forced);
     /* the common case costs nothing: shared memory serves it and nobody asked otherwise */
@@ -218,15 +233,13 @@ ringtree_status rt_plan_choose(const ringtree_comm *comm, ringtree_collective co
         *plan = (struct rt_plan){ RT_BY_DIRECT, NULL, 0, 0 };
         return RINGTREE_OK;
     }
-    const uint32_t count = list_options(comm, carrier(collective), bytes, root, options);
-    for (uint32_t i = 0; i < count; i++) {
-        if (options[i].refusal) continue;
-        if (force ? !strcmp(options[i].name, forced) : !best || options[i].seconds < best->seconds) best = &options[i];
+    struct rt_last_plan *last = &comm->last_plan[collective];
+    if (!last->known || last->bytes != bytes || last->root != root) {
+        ringtree_status status = choose(comm, collective, bytes, root, force ? forced : NULL, plan, error);
+        if (status != RINGTREE_OK) return status;
+        *last = (struct rt_last_plan){ true, bytes, root, *plan };
     }
-    if (!best && force) return refuse(collective, forced, options, count, error);
-    if (!best)
-        return rt_fail(error, RINGTREE_UNSUPPORTED, "no algorithm for %s", ringtree_collective_name(collective));
-    take(comm, best, bytes, plan);
+    *plan = last->plan;
     return RINGTREE_OK;
 }
 

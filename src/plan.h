@@ -2,7 +2,7 @@
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 
-#include "comm.h"
+#include "engine/engine.h"
 
 struct rt_plan {
     enum rt_method             method;
@@ -11,8 +11,16 @@ struct rt_plan {
     double                     seconds;   /* predicted */
 };
 
+/* The plan of a collective's last call: most calls are of the size of the one before. */
+struct rt_last_plan {
+    bool           known;
+    size_t         bytes;
+    uint32_t       root;
+    struct rt_plan plan;
+};
+
 /* Equal on all ranks for equal calls. RINGTREE_INVALID_SETTING: RINGTREE_ALGORITHM asks for what is impossible here. */
-ringtree_status rt_plan_choose(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
                                struct rt_plan *plan, struct rt_error *error);
 
 #endif

@@ -41,5 +41,5 @@ const struct rt_hwloc *rt_hwloc_load(const char **why)
     return missing ? NULL : &hwloc;
 }
 #else
-typedef int rt_hwloc_is_not_built; /* ISO C wants something in a file */
+struct rt_hwloc; /* ISO C wants something in a file */
 #endif

@@ -19,11 +19,12 @@ struct try_of {
     uint32_t        rings; /* to be found */
     float           gbs;
     bool            both, network; /* each ring in both directions; through the ports */
+    bool            cross;         /* out by another port than in, where its own cannot be reached */
     uint64_t        looks_end;
     bool           *visited;
     uint16_t       *order;         /* found: rings * seats */
     uint32_t       *near;          /* cost from the ring's port to each seat, 0 without ports */
-    uint32_t        port[RT_MOST_CHANNELS];
+    uint32_t        port[RT_MOST_CHANNELS], port_out[RT_MOST_CHANNELS];
     uint8_t         within[RT_MOST_CHANNELS], to_port[RT_MOST_CHANNELS]; /* worst of each ring */
 };
 
@@ -65,12 +66,12 @@ static void note(uint8_t *worst, const struct try_of *t, const struct way *way)
         *worst = (uint8_t)path;
 }
 
-/* From the last seat to the first, or out by the port. */
-static bool close_ring(struct try_of *t, uint32_t ring)
+/* From the last seat to `end`, then on with the next ring. */
+static bool close_at(struct try_of *t, uint32_t ring, uint32_t last, uint32_t end)
 {
     struct rt_site *s = t->site;
-    const uint16_t *order = t->order + (size_t)ring * s->nseats;
-    const uint32_t last = s->seat[order[s->nseats - 1]], end = t->network ? s->port[t->port[ring]] : s->seat[order[0]];
+    uint8_t *worst = t->network ? &t->to_port[ring] : &t->within[ring];
+    const uint8_t before = *worst;
     struct way way;
 
     if (last == end) /* one seat alone in its machine */
@@ -78,14 +79,41 @@ static bool close_ring(struct try_of *t, uint32_t ring)
     rt_site_look(s, last, t->gbs, t->network);
     if (!get_way(t, end, &way))
         return false;
-    const uint8_t before = t->to_port[ring];
-    note(t->network ? &t->to_port[ring] : &t->within[ring], t, &way);
+    note(worst, t, &way);
     take(t, &way, t->gbs);
     if (find_ring(t, ring + 1))
         return true;
     take(t, &way, -t->gbs);
-    t->to_port[ring] = before;
+    *worst = before;
     return false;
+}
+
+/* With enough left; of those that are as near as others, the first from `own` on. */
+static uint32_t nearest_port(const struct try_of *t, uint32_t last, uint32_t own)
+{
+    struct rt_site *s = t->site;
+    uint32_t best = own;
+
+    rt_site_look(s, last, t->gbs, true);
+    for (uint32_t i = 1; i < s->nports; i++) {
+        const uint32_t port = (own + i) % s->nports;
+        if (s->cost[s->port[port]] < s->cost[s->port[best]])
+            best = port;
+    }
+    return best;
+}
+
+/* To the first seat, or out by the port that the ring came in by, or by the nearest one. */
+static bool close_ring(struct try_of *t, uint32_t ring)
+{
+    struct rt_site *s = t->site;
+    const uint16_t *order = t->order + (size_t)ring * s->nseats;
+    const uint32_t last = s->seat[order[s->nseats - 1]];
+
+    if (!t->network)
+        return close_at(t, ring, last, s->seat[order[0]]);
+    t->port_out[ring] = t->cross ? nearest_port(t, last, t->port[ring]) : t->port[ring];
+    return close_at(t, ring, last, s->port[t->port_out[ring]]);
 }
 
 struct choice {
@@ -189,8 +217,10 @@ static bool find_ring(struct try_of *t, uint32_t ring)
     if (ring == t->rings)
         return true;
     t->within[ring] = t->to_port[ring] = RT_PATH_SAME;
+    /* crossing rings go in opposite directions: each begins where the one before it left */
+    const uint32_t first = t->cross && ring > 0 ? t->port_out[ring - 1] : ring;
     for (uint32_t i = 0; i < t->site->nports && t->network && !is_out_of_looks(t); i++)
-        if (find_ring_from(t, ring, (ring + i) % t->site->nports))
+        if (find_ring_from(t, ring, (first + i) % t->site->nports))
             return true;
     if (t->network)
         return false;
@@ -238,8 +268,10 @@ static struct rt_rings *keep(const struct try_of *t)
             struct rt_channel *channel = &rings->channel[r * ways + w];
             for (uint32_t i = 0; i < n; i++)
                 channel->seat[i] = t->order[(size_t)r * n + (w ? (n - i) % n : i)];
-            if (t->network)
-                channel->port_in = channel->port_out = t->port[r];
+            if (t->network) {
+                channel->port_in = t->port[r];
+                channel->port_out = t->port_out[r];
+            }
         }
     }
     return rings;
@@ -248,10 +280,10 @@ static struct rt_rings *keep(const struct try_of *t)
 struct sum {
     float    gbs;   /* of a ring */
     uint32_t rings; /* directions counted */
-    bool     both;
+    bool     both, cross;
 };
 
-/* Greater sums first, then fewer rings, then one direction. */
+/* Greater sums first, then those that keep to their rail, then fewer rings, then one direction. */
 static int by_sum(const void *one, const void *two)
 {
     const struct sum *a = one, *b = two;
@@ -259,6 +291,8 @@ static int by_sum(const void *one, const void *two)
 
     if (x > y * 1.0001f || y > x * 1.0001f)
         return x > y ? -1 : 1;
+    if (a->cross != b->cross)
+        return (int)a->cross - (int)b->cross;
     if (a->rings != b->rings)
         return a->rings < b->rings ? -1 : 1;
     return (int)a->both - (int)b->both;
@@ -300,7 +334,7 @@ static uint32_t rings_at(const struct rt_site *s, uint32_t part, float gbs)
     uint32_t nvlink = 0, other = 0;
 
     for (uint32_t i = s->from[part]; i < s->from[part + 1]; i++) {
-        const float rings = s->room[i] * 1.0001f / gbs;
+        const float rings = rt_site_counts(s, &s->link[i]) ? s->room[i] * 1.0001f / gbs : 0;
         *(s->link[i].kind == RT_NVLINK ? &nvlink : &other) += rings < 1000 ? (uint32_t)rings : 1000;
     }
     return nvlink ? nvlink : other;
@@ -333,9 +367,11 @@ static uint32_t list_sums(const struct rt_site *s, bool network, struct sum *sum
         for (uint32_t rings = 1; rings <= RT_MOST_CHANNELS && rings <= most; rings++) {
             if (speed[i] * (float)rings > bound * 1.0001f || rings > hops)
                 break;
-            sum[count++] = (struct sum){ speed[i], rings, false };
+            sum[count++] = (struct sum){ speed[i], rings, false, false };
+            if (network && s->nports > 1)
+                sum[count++] = (struct sum){ speed[i], rings, false, true };
             if (!network && rings % 2 == 0 && s->nseats > 2)
-                sum[count++] = (struct sum){ speed[i], rings, true };
+                sum[count++] = (struct sum){ speed[i], rings, true, false };
         }
     }
     qsort(sum, count, sizeof(*sum), by_sum);
@@ -344,12 +380,13 @@ static uint32_t list_sums(const struct rt_site *s, bool network, struct sum *sum
 
 static bool attempt(struct try_of *t, const struct sum *sum)
 {
-    const uint64_t most = t->site->looks + RT_LOOKS_PER_TRY;
+    const uint64_t most = t->site->looks < RT_LOOKS_LONG ? RT_LOOKS_PER_TRY : RT_LOOKS_PER_SHORT_TRY;
 
     t->rings = sum->both ? sum->rings / 2 : sum->rings;
     t->gbs = sum->gbs * 0.9999f; /* rooms are sums of rounded numbers */
     t->both = sum->both;
-    t->looks_end = most;
+    t->cross = sum->cross;
+    t->looks_end = t->site->looks + most;
     if (!find_ring(t, 0))
         return false;
     t->gbs = sum->gbs;

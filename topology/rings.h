@@ -4,8 +4,12 @@
 
 #include "site.h"
 
-#define RT_LOOKS_PER_TRY 3000
-#define RT_LOOKS_MOST    60000 /* of a machine: about a second at most */
+/* A try ends after so many looks; after so many of all tries the rest are short, then only single rings are tried. A
+ * look takes 1 to 20 us. */
+#define RT_LOOKS_PER_TRY       3000
+#define RT_LOOKS_PER_SHORT_TRY 200
+#define RT_LOOKS_LONG          45000
+#define RT_LOOKS_MOST          90000
 
 /* With no channel in it. NULL: no memory. */
 struct rt_rings *rt_rings_new(uint32_t nseats, uint32_t nports, uint32_t nchannels);

@@ -49,12 +49,14 @@ bool rt_rings_write(const struct rt_search *s, uint32_t index, FILE *out)
     const struct rt_rings *rings = s->rings[index];
     const uint32_t machine = machine_of(s, index);
 
+    bool cross = false;
+    for (uint32_t c = 0; c < rings->nchannels; c++)
+        cross |= rings->channel[c].port_in != rings->channel[c].port_out;
     fputs("<graphs version=\"1\">\n", out);
     for (int id = 0; id < 2; id++) {
-        fprintf(out, "  <graph id=\"%d\" pattern=\"%d\" crossnic=\"0\" nchannels=\"%u\" speedintra=\"%.6g\" "
-                     "speedinter=\"%.6g\" "
-                "latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" samechannels=\"%d\">\n", id,
-                id ? PATTERN_TREE : PATTERN_RING, rings->nchannels, (double)rings->gbs, (double)rings->gbs,
+        fprintf(out, "  <graph id=\"%d\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%u\" speedintra=\"%.6g\" "
+                "speedinter=\"%.6g\" latencyinter=\"0\" typeintra=\"%s\" typeinter=\"%s\" samechannels=\"%d\">\n",
+                id, id ? PATTERN_TREE : PATTERN_RING, cross, rings->nchannels, (double)rings->gbs, (double)rings->gbs,
                 rt_path_name(rings->within), rt_path_name(rings->to_port), id);
         for (uint32_t c = 0; c < rings->nchannels; c++)
             write_channel(s, machine, &rings->channel[c], rings->nseats, out);

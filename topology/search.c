@@ -8,6 +8,7 @@
 
 struct machines { /* of a graph: vertices of machine m are vertex[from[m]] .. vertex[from[m + 1]], ascending */
     uint32_t *vertex, *from, *local, *index; /* local: vertex -> part; index: vertex -> machine */
+    bool     *chosen;                        /* the seats, by vertex; NULL: as seat_kind() says */
 };
 
 static void close_machines(struct machines *m)
@@ -16,6 +17,7 @@ static void close_machines(struct machines *m)
     free(m->from);
     free(m->local);
     free(m->index);
+    free(m->chosen);
 }
 
 static bool open_machines(struct machines *m, const struct rt_graph *g)
@@ -62,17 +64,19 @@ static ringtree_status list_machine(struct rt_search *s, const struct machines *
 {
     const struct rt_graph *g = s->graph;
     const uint32_t *vertex = m->vertex + m->from[machine], n = m->from[machine + 1] - m->from[machine];
-    const enum rt_vertex_kind kind = seat_kind(g, vertex, n);
+    const enum rt_vertex_kind kind = m->chosen ? RT_VERTEX_KINDS : seat_kind(g, vertex, n);
 
     s->seat_from[machine] = s->nseats;
     s->port_from[machine] = s->nports;
     for (uint32_t p = 0; p < n; p++) {
-        if (g->vertex[vertex[p]].kind == kind)
+        if (m->chosen ? m->chosen[vertex[p]] : g->vertex[vertex[p]].kind == kind)
             s->seat[s->nseats++] = vertex[p];
         if (g->vertex[vertex[p]].kind == RT_PORT)
             s->port[s->nports++] = vertex[p];
     }
     const uint32_t seats = s->nseats - s->seat_from[machine], ports = s->nports - s->port_from[machine];
+    if (seats == 0)
+        return rt_fail(error, RINGTREE_UNSUPPORTED, "no rank lives on machine %u of %u", machine, g->nmachines);
     if (seats > RT_MOST_SEATS || ports > RT_MOST_PORTS)
         return rt_fail(error, RINGTREE_UNSUPPORTED,
                        "machine %u has %u places for ranks and %u ports; rings are searched "
@@ -95,7 +99,7 @@ static uint64_t fingerprint(const struct rt_graph *g, const struct machines *m, 
 
     for (uint32_t p = m->from[machine]; p < m->from[machine + 1]; p++) {
         const uint32_t v = m->vertex[p];
-        hash = mix(hash, g->vertex[v].kind);
+        hash = mix(hash, g->vertex[v].kind | (m->chosen && m->chosen[v] ? 0x100u : 0));
         hash = mix(hash, g->vertex[v].kind == RT_MACHINE ? 0 : m->local[g->vertex[v].parent]);
         for (uint32_t i = g->edges_from[v]; i < g->edges_from[v + 1]; i++) {
             const struct rt_edge *e = &g->edge[g->edge_of[i]];
@@ -198,14 +202,38 @@ static ringtree_status search_all(struct rt_search *s, struct machines *m, struc
     return status;
 }
 
+/* Marks of the seats. */
+static ringtree_status choose_seats(struct machines *m, const struct rt_graph *g, const uint32_t *seat, uint32_t nseats,
+                                    struct rt_error *error)
+{
+    m->chosen = calloc(g->nvertices, sizeof(*m->chosen));
+    if (!m->chosen)
+        return rt_fail(error, RINGTREE_NO_MEMORY, "no memory for %u places of ranks", nseats);
+    for (uint32_t i = 0; i < nseats; i++) {
+        if (seat[i] >= g->nvertices || m->chosen[seat[i]] || g->vertex[seat[i]].machine == RT_NO_VERTEX)
+            return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "place %u of %u is no part of a machine, or is taken",
+                           i, nseats);
+        m->chosen[seat[i]] = true;
+    }
+    return RINGTREE_OK;
+}
+
 ringtree_status rt_search(struct rt_search **search, const struct rt_graph *graph, struct rt_error *error)
+{
+    return rt_search_among(search, graph, NULL, 0, error);
+}
+
+ringtree_status rt_search_among(struct rt_search **search, const struct rt_graph *graph, const uint32_t *seat,
+                                uint32_t nseats, struct rt_error *error)
 {
     struct rt_search *s = calloc(1, sizeof(*s));
     struct machines machines = { 0 };
-    ringtree_status status;
+    ringtree_status status = seat ? choose_seats(&machines, graph, seat, nseats, error) : RINGTREE_OK;
 
     *search = NULL;
-    if (s && allocate(s, graph))
+    if (status != RINGTREE_OK)
+        ;
+    else if (s && allocate(s, graph))
         status = search_all(s, &machines, error);
     else
         status = rt_fail(error, RINGTREE_NO_MEMORY, "no memory to search %u machines", graph->nmachines);

@@ -3,7 +3,8 @@
  *
  * A channel is one ring through every seat (a place where a rank lives: a GPU, or cores where there are no GPUs) of
  * every machine, and carries `gbs` in its direction. In a machine it enters by a port, goes through all seats, and
- * leaves by the port of the same number as everywhere, so that traffic between machines stays within its rail. The
+ * leaves by the same port, so that traffic between machines stays within its rail; by another one only where that
+ * carries more. The
  * same order, opened before its first seat, is the machine's part of a tree; between machines the trees are two binary
  * ones in which every machine but one is a leaf of one and not of the other; channels take turns.
  *
@@ -53,6 +54,9 @@ struct rt_search {
 
 /* A machine without NIC among several, without a seat, or with too many is RINGTREE_UNSUPPORTED. */
 ringtree_status rt_search(struct rt_search **search, const struct rt_graph *graph, struct rt_error *error);
+/* The same with these vertices as the only seats, such as the GPUs that ranks really use; in any order, each once. */
+ringtree_status rt_search_among(struct rt_search **search, const struct rt_graph *graph, const uint32_t *seat,
+                                uint32_t nseats, struct rt_error *error);
 void rt_search_free(struct rt_search *search); /* NULL is fine */
 
 static inline float rt_search_gbs(const struct rt_search *search)

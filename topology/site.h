@@ -43,6 +43,12 @@ uint32_t rt_site_way(const struct rt_site *site, uint32_t end, uint32_t *link, u
 /* The worst that a way goes through. */
 enum rt_path rt_site_path(const struct rt_site *site, const uint32_t *link, uint32_t links);
 
+/* Whether rings can go over a link: not over NVLink to a GPU where no rank lives. */
+static inline bool rt_site_counts(const struct rt_site *site, const struct rt_site_link *link)
+{
+    return link->kind != RT_NVLINK || site->kind[link->to] != RT_GPU || site->is_seat[link->to];
+}
+
 /* No channels together can carry more. `network`: they also go through the ports. */
 float rt_site_bound(const struct rt_site *site, bool network);
 

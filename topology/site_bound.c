@@ -18,7 +18,8 @@ static float seat_gbs(const struct rt_site *s, uint32_t seat)
     float nvlink = 0, other = 0;
 
     for (uint32_t i = s->from[seat]; i < s->from[seat + 1]; i++)
-        *(s->link[i].kind == RT_NVLINK ? &nvlink : &other) += s->room[i];
+        if (rt_site_counts(s, &s->link[i]))
+            *(s->link[i].kind == RT_NVLINK ? &nvlink : &other) += s->room[i];
     return nvlink > 0 ? nvlink : other;
 }
 
@@ -63,7 +64,8 @@ static float groups_gbs(const struct rt_site *s, uint32_t *group, uint32_t *seat
         group[p] = p, seats[p] = 0, out[p] = 0;
     for (uint32_t p = 0; p < s->n; p++)
         for (uint32_t i = s->from[p]; i < s->from[p + 1]; i++)
-            if (s->link[i].kind == RT_NVLINK)
+            if (s->link[i].kind == RT_NVLINK && (s->is_seat[p] || s->kind[p] != RT_GPU) &&
+                rt_site_counts(s, &s->link[i]))
                 group[group_of(group, p)] = group_of(group, s->link[i].to);
     for (uint32_t k = 0; k < s->nseats; k++) {
         const uint32_t seat = s->seat[k], g = group_of(group, seat);

@@ -5,8 +5,8 @@
  *
  *   list = item { ";" item }     item = [COUNT] KIND { WORD } [ ":" list | ":" "(" list ")" ]
  *
- * A ":" opens what is inside; ";" goes on beside it, or further out where that cannot be (a socket after a GPU); "(" ")"
- * say where the inside ends.
+ * A ":" opens what is inside, ";" goes on beside it, or further out where that cannot be (a socket after a GPU);
+ * "(" and ")" say where the inside ends.
  *
  *   node                            a machine (one, when left out)
  *   socket, numa   [link:GB/s]      link: between sockets, or NUMA domains without one

@@ -2,7 +2,7 @@
 #include "reduce/reference.h"
 #include "two_shot.h"
 
-#define STEPS 30
+#define STEPS 16
 
 static const struct rt_codec codecs[] = {
     { .kind = RT_CODEC_BF16, .feedback = true },
@@ -69,7 +69,7 @@ static void run_steps(struct two_shot *run, struct books *books)
 static void balance(struct rt_codec codec, bool feedback, double *lost, double *sent_wrongly)
 {
     const uint32_t n = 4;
-    const size_t count = 9001;
+    const size_t count = 4803;
     struct two_shot run = new_run(codec, n, count, feedback);
     struct books books = { calloc(count, 8), calloc(count, 8), calloc(count, 8), calloc(count, 8) };
     run_steps(&run, &books);

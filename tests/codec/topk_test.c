@@ -57,7 +57,7 @@ static void check_cut(const float *values, size_t count, size_t kept, const char
 
 EVERY_PATH(the_largest_are_kept_exactly_so_many_and_of_equal_ones_the_first)
 {
-    static const size_t counts[] = { 1, 2, 63, 64, 65, 1000, 4096, 70001, 300007 };
+    static const size_t counts[] = { 1, 2, 63, 64, 65, 1000, 4096, 70001 };
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (int r = 0; r < 3; r++)
             for (int inputs = 0; inputs < INPUTS; inputs++) {

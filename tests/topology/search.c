@@ -60,6 +60,8 @@ static const struct { const char *name, *text; float gbs; } known[] = {
       "16 node: 2 socket: 4 pci pcie:5x16: gpu pcie:5x16 nvlink:18 switch sm:90; nic 400G pcie:5x16", 370.8f },
     { "4 nodes of cores", "4 node: 2 socket: 8 core; nic 100G pcie:4x16", 10 },
     { "64 nodes, no GPU", "64 node: nic 200G pcie:4x16", 24 },
+    { "two PCIe-only nodes of two sockets, rings in opposite directions",
+      "2 node: 2 socket: 2 pci pcie:4x16: 3 gpu pcie:4x16; nic 100G pcie:4x16", 20 },
     { "p4d", "2 node: 2 socket: 2 pci pcie:3x16: 2 gpu pcie:3x16 nvlink:12 switch; nic 100G pcie:3x16", 48 },
 };
 
@@ -144,6 +146,27 @@ TEST(sixty_five_thousand_ranks_are_searched_in_a_moment)
     CHECK(s && s->nseats == 65536);
     CHECK_THAT(ms < 10000, "%llu ms", (unsigned long long)ms);
     rt_search_free(s);
+    rt_graph_free(g);
+}
+
+TEST(only_the_seats_that_ranks_use_are_searched)
+{
+    struct rt_graph *g;
+    struct rt_search *all = find(known[2].text, &g), *s = NULL;
+    /* four GPUs of the cube; the two that are far from each other have no NVLink between them */
+    const uint32_t four[] = { all->seat[0], all->seat[1], all->seat[2], all->seat[3] };
+    const uint32_t two[] = { all->seat[0], all->seat[5] }, twice[] = { all->seat[0], all->seat[0] };
+
+    CHECK_THAT(rt_search_among(&s, g, four, 4, &error) == RINGTREE_OK, "%s", error.text);
+    CHECK_THAT(s && s->nseats == 4 && rt_search_gbs(s) > 79.9f, "%g", s ? rt_search_gbs(s) : 0);
+    rt_search_free(s);
+    CHECK_THAT(rt_search_among(&s, g, two, 2, &error) == RINGTREE_OK, "%s", error.text);
+    CHECK_THAT(s && rt_search_gbs(s) < 12.1f && s->rings[0]->within == RT_PATH_SOCKETS, "%g", s ? rt_search_gbs(s) : 0);
+    rt_search_free(s);
+    CHECK_EQ(rt_search_among(&s, g, twice, 2, &error), RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(rt_search_among(&s, g, four, 0, &error), RINGTREE_UNSUPPORTED);
+    CHECK_HAS(error.text, "no rank lives on machine 0");
+    rt_search_free(all);
     rt_graph_free(g);
 }
 
