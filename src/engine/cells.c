@@ -57,7 +57,8 @@ void rt_cells_write(struct rt_exchange *x, struct rt_direct *direct, const struc
 
 static const unsigned char *own_source(const struct rt_exchange *x, const struct rt_call *call, size_t at)
 {
-    return (const unsigned char *)call->input + ((rt_has_pieces(call) ? x->self * call->count : 0) + at) * call->element;
+    const size_t piece = rt_has_pieces(call) ? x->self * call->count : 0;
+    return (const unsigned char *)call->input + (piece + at) * call->element;
 }
 
 /* What a rank gives to itself needs no meeting: it is copied while the others come. */

@@ -1,22 +1,22 @@
 /*
  * What the direct paths share: areas, turns, lines. Each rank owns an area that all read and only it writes:
  *
- *   line[16][]  packets: in each cache line a tag (turn and the call's fingerprint) and 56 bytes, so that payload and tag
- *              travel together, with one writer. Line 0 goes with every turn, with or without payload.
+ *   line[16][]  packets: in each cache line a tag (turn and the call's fingerprint) and 56 bytes, so that payload and
+ *               tag travel together, with one writer. Line 0 goes with every turn, with or without payload.
  *   call[16]    the call in full, read only when fingerprints differ, to name it
- *   done       the last turn whose result cell is ready, or whose work in others' memory is finished
- *   in[2]      cells of input;  out[2]  cells of results
+ *   done        the last turn whose result cell is ready, or whose work in others' memory is finished
+ *   in[2]       cells of input;  out[2]  cells of results
  *
  * A turn is a packet, or one block of one operation; turns are numbered through the communicator's life, alike on all
  * ranks, and go round the sets of lines and the pairs of cells. A rank publishes turn t only after it has finished
  * reading turn t-1. It writes the cells of turn t only after it saw everybody's turn t-1, and lines alone after it saw
- * everybody's turn t-15 (rt_gate): so who writes over an earlier turn knows that all have finished with it. Not everybody
- * waits in every turn: a root that only sends goes on at once, up to sixteen packets ahead, and meets the gate later.
- * That is what keeps ranks that share a core from changing places at every call.
+ * everybody's turn t-15 (rt_gate): so who writes over an earlier turn knows that all have finished with it. Not
+ * everybody waits in every turn: a root that only sends goes on at once, up to sixteen packets ahead, and meets the
+ * gate later. That is what keeps ranks that share a core from changing places at every call.
  *
  * The two-shot all-reduce looks one block ahead: it publishes t+1 before it reduces t. It writes t+2 after it saw every
- * done >= t, and a peer's done >= t means that it has read all in-cells of t. The out-cell of t is written again at t+2,
- * after all t+2 lines were seen, which peers publish after copying t.
+ * done >= t, and a peer's done >= t means that it has read all in-cells of t. The out-cell of t is written again at
+ * t+2, after all t+2 lines were seen, which peers publish after copying t.
  */
 #ifndef RT_EXCHANGE_H
 #define RT_EXCHANGE_H

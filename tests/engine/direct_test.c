@@ -115,7 +115,8 @@ static void rank_begin(struct world *world, struct rank_run *run, const struct j
     run->input = memory;
     run->output = memory + half;
     const bool is_root = is_rooted(job) && rank == job->root;
-    if (job->in_place && (job->which == RINGTREE_ALL_GATHER || (job->which == RINGTREE_GATHER && is_root))) run->input = run->output + rank * job->count;
+    if (job->in_place && (job->which == RINGTREE_ALL_GATHER || (job->which == RINGTREE_GATHER && is_root)))
+        run->input = run->output + rank * job->count;
     else if (job->in_place && (job->which == RINGTREE_REDUCE_SCATTER || (job->which == RINGTREE_SCATTER && is_root)))
         run->output = run->input + rank * job->count;
     else if (job->in_place && (!is_rooted(job) || is_root)) run->output = run->input;
@@ -255,7 +256,8 @@ TEST(ranks_that_call_different_counts_both_see_it)
 TEST(the_checker_sees_a_rank_that_overwrites_its_cell)
 {
     struct world world;
-    struct job jobs[2] = { { .which = RINGTREE_ALL_REDUCE, .count = 1000 }, { .which = RINGTREE_ALL_REDUCE, .count = 1000 } };
+    const struct job jobs[2] = { { .which = RINGTREE_ALL_REDUCE, .count = 1000 },
+                                 { .which = RINGTREE_ALL_REDUCE, .count = 1000 } };
     const size_t half = 10000;
     world_open(&world, 2, PRIVATE, 64);
     int32_t *memory = malloc(4 * half * 4);
