@@ -126,6 +126,7 @@ struct rt_engine {
     uint32_t                    timeout_ms;
     uint64_t                    waited_ns, looked_ns; /* without progress; when it was last looked at, 0: not yet */
     uint32_t                    spin_polls;
+    uint32_t                    polls_a_yield;
     bool                        progress_thread_runs, progress_thread_stop;
     uint32_t                    callers; /* waiting: they move everything on, and the thread rests */
     pthread_t                   progress_thread;

@@ -15,7 +15,8 @@
 #define POLLS_ALONE   4000 /* about 0.3 ms of polls of shared memory */
 #define POLLS_CROWDED 20   /* more only delays the peer (2-core machine, 4 and 8 ranks) */
 #define YIELDS        100
-#define POLLS_A_YIELD 64 /* a peer that the scheduler put on this core gets it, instead of a tick (4 ms) later */
+#define LEAST_A_YIELD 2 /* polls; a peer that the scheduler put on this core gets it, instead of a tick (4 ms) later */
+#define MOST_A_YIELD  512
 #define SLEEP_MS      2 /* a doorbell can be missed once in a long while; see shm/node.h */
 #define CLOCK_POLLS   4096
 #define MOST_GAP_NS   UINT64_C(100000000)
@@ -64,6 +65,19 @@ static void yield_once(struct rt_engine *engine)
     rt_engine_unlock(engine);
     sched_yield();
     rt_engine_lock(engine);
+}
+
+/*
+ * Polls until the next yield. What was missing being there right after one says that the peer waits for this very core:
+ * then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over at once, and
+ * ranks on cores of their own hardly pay.
+ */
+static void learn_yields(struct rt_engine *engine, bool helped)
+{
+    uint32_t *polls = &engine->polls_a_yield;
+    *polls = helped ? *polls / 2 : *polls * 2;
+    if (*polls < LEAST_A_YIELD) *polls = LEAST_A_YIELD;
+    if (*polls > MOST_A_YIELD) *polls = MOST_A_YIELD;
 }
 
 static size_t append_call(char *text, size_t used, size_t capacity, const struct rt_frame *frame)
@@ -134,21 +148,32 @@ static ringtree_status outcome(const struct rt_engine *engine, const ringtree_re
 ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *request)
 {
     uint64_t idle = 0;
+    uint32_t polls = 0; /* since the last yield */
+    bool yielded = false;
     rt_engine_lock(engine);
     engine->callers++;
     wait_anew(engine);
     while (request->pending) {
-        if (rt_engine_progress(engine)) {
-            idle = 0;
+        const bool moved = rt_engine_progress(engine);
+        if (yielded) learn_yields(engine, moved);
+        yielded = false;
+        if (moved) {
+            idle = polls = 0;
             wait_anew(engine);
             continue;
         }
         if (rt_engine_failed(engine)) break;
         const bool spins = ++idle < engine->spin_polls;
         if ((!spins || idle % CLOCK_POLLS == 0) && waited_too_long(engine)) break;
-        if (spins && idle % POLLS_A_YIELD) rt_pause();
-        else if (spins || idle < (uint64_t)engine->spin_polls + YIELDS) yield_once(engine);
-        else sleep_once(engine);
+        if (spins && ++polls < engine->polls_a_yield) {
+            rt_pause();
+        } else if (spins || idle < (uint64_t)engine->spin_polls + YIELDS) {
+            yield_once(engine);
+            yielded = true;
+            polls = 0;
+        } else {
+            sleep_once(engine);
+        }
     }
     wait_anew(engine);
     ringtree_status status = outcome(engine, request);

@@ -167,6 +167,22 @@ TEST(stochastic_rounding_depends_on_step_rank_and_block_and_nothing_else)
     for (int i = 2; i < 5; i++) CHECK_THAT(memcmp(bytes[0], bytes[i], 520), "part %d", i);
 }
 
+TEST(equal_elements_of_a_block_are_rounded_apart)
+{
+    for (enum rt_codec_kind kind = RT_CODEC_Q8; kind <= RT_CODEC_Q4; kind++) {
+        const struct rt_codec codec = { .kind = kind, .rounding = RT_ROUND_STOCHASTIC };
+        const struct rt_part part = { .count = 256 };
+        float values[256], decoded[256];
+        uint8_t bytes[2048];
+        for (int i = 0; i < 256; i++) values[i] = i ? 3.5f : kind == RT_CODEC_Q8 ? 127 : 7;
+        const size_t length = rt_codec_encode(&codec, &part, values, NULL, bytes, NULL);
+        CHECK_EQ(rt_codec_decode(&codec, decoded, 256, bytes, length, NULL), RINGTREE_OK);
+        int alike = 0;
+        for (int i = 1; i < 128; i++) alike += decoded[i] == decoded[i + 128];
+        CHECK_THAT(alike > 30 && alike < 97, "%s: %d of 127 pairs", rt_codec_name(kind), alike);
+    }
+}
+
 /* The mean of many roundings is the value: 4 standard deviations of the mean are allowed. */
 EVERY_PATH(stochastic_rounding_is_unbiased)
 {

@@ -159,6 +159,18 @@ EVERY_PATH(what_is_dropped_is_at_most_its_share_and_no_larger_than_what_is_kept)
         }
 }
 
+EVERY_PATH(of_equal_elements_the_first_travel_and_no_more)
+{
+    const struct rt_codec codec = { .kind = RT_CODEC_TOPK, .ratio = 0.25f };
+    float values[20000], decoded[20000];
+    static uint8_t bytes[20000 * 5];
+    for (int i = 0; i < 20000; i++) values[i] = 1;
+    const struct rt_part part = { .count = 20000, .cut = rt_topk_select(values, 0, 20000, 5000, NULL) };
+    const size_t length = rt_codec_encode(&codec, &part, values, NULL, bytes, NULL);
+    CHECK_EQ(rt_codec_decode(&codec, decoded, 20000, bytes, length, NULL), RINGTREE_OK);
+    for (int i = 0; i < 20000; i++) CHECK_EQ(decoded[i], i < 5000);
+}
+
 EVERY_PATH(int8_values_are_within_half_a_code_of_their_group)
 {
     const struct rt_codec codec = { .kind = RT_CODEC_TOPK, .ratio = 0.01f, .values = RT_VALUES_INT8 };
