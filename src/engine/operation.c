@@ -158,10 +158,10 @@ bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_
     struct rt_difference differ;
     bool moved;
     call->frame.sequence = ++engine->sequence;
-    rt_engine_record(engine, &call->frame);
     const uint32_t spins = engine->spin_polls < MOST_SPINS ? engine->spin_polls : MOST_SPINS;
     for (uint32_t polls = 0; polls < spins + MOST_YIELDS; polls++) {
         ringtree_status status = rt_direct_advance(engine->exchange, direct, call, &moved, &differ);
+        if (polls == 0) rt_engine_record(engine, &call->frame); /* while what was published travels */
         if (status == RINGTREE_OK) {
             corrupt(engine, call);
             rt_control_record_done(engine->fabric.control, call->frame.sequence);

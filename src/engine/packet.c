@@ -5,6 +5,8 @@
 #include "exchange.h"
 #include "reduce/reduce.h"
 
+#define QUICK_LOOKS 20 /* the peer is mostly about to come */
+
 static uint32_t lines_of(size_t bytes)
 {
     return bytes ? (uint32_t)((bytes + RT_PAYLOAD - 1) / RT_PAYLOAD) : 1;
@@ -61,6 +63,8 @@ static ringtree_status take(struct rt_exchange *x, const struct rt_direct *direc
 {
     const uint32_t first = (uint32_t)(skip / RT_PAYLOAD), last = lines_of(skip + bytes) - 1;
     ringtree_status status = lines_ready(x, direct, i, first, last);
+    for (int k = 0; k < QUICK_LOOKS && status == RINGTREE_IN_PROGRESS; k++)
+        status = lines_ready(x, direct, i, first, last);
     if (status != RINGTREE_OK) return status;
     const struct rt_line64 *line = rt_line(x, i, direct->turn);
     unsigned char *packet = x->packets + i * (size_t)RT_PACKET;
