@@ -120,7 +120,9 @@ static void rank_begin(struct world *world, struct rank_run *run, const struct j
     else if (job->in_place && (job->which == RINGTREE_REDUCE_SCATTER || (job->which == RINGTREE_SCATTER && is_root)))
         run->output = run->input + rank * job->count;
     else if (job->in_place && (!is_rooted(job) || is_root)) run->output = run->input;
-    memset(memory, 0x55, 2 * half * sizeof *memory);
+    const size_t used = job->count * world->n < half ? job->count * world->n : half; /* of each half, at most */
+    memset(memory, 0x55, used * sizeof *memory);
+    memset(memory + half, 0x55, used * sizeof *memory);
     for (size_t i = 0; i < in_count(job, world->n); i++) run->input[i] = value_of(run->job, rank, i);
     const int32_t three = 3;
     if (world->reach == MIXED) standin_hide(world->node[rank], random_below(2 * world->n) == 0);
