@@ -5,6 +5,7 @@
 #include "ringtree-info.h"
 #include "bootstrap/inside.h"
 #include "comm.h"
+#include "engine/exchange.h"
 #include "shm/inside.h"
 #include "tcp/tcp.h"
 #include <stdio.h>
@@ -20,8 +21,8 @@ static size_t tables_bytes(uint32_t n)
     const size_t engine = sizeof(struct rt_transport *) + sizeof(uint32_t) + 2 * sizeof(struct rt_queue) +
                           (size_t)2 * RT_LINK_LANES * sizeof(struct rt_wire *);
     const size_t comm = sizeof(uint32_t), control = sizeof(struct rt_place);
-    const size_t node = sizeof(struct rt_peer) + 4 * sizeof(void *); /* and of the direct exchange */
-    return n * (engine + comm + control + node);
+    const size_t exchange = 4 * sizeof(void *) + RT_PACKET;
+    return n * (engine + comm + control + sizeof(struct rt_peer) + exchange);
 }
 
 static size_t control_bytes(void)
