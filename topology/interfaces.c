@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <linux/if.h> /* after net/if.h: IFF_LOWER_UP */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,7 @@ static void classify(struct rt_candidate *candidate, unsigned flags)
         leave_out(candidate, "is down");
     else if (address->family == 0)
         leave_out(candidate, "has no IP address");
-    else if (!(flags & IFF_RUNNING))
+    else if (!(flags & (IFF_RUNNING | IFF_LOWER_UP))) /* RUNNING follows a carrier, LOWER_UP, by up to a second */
         leave_out(candidate, "has no carrier");
     else if (is_loopback(address))
         candidate->class = RT_LOOPBACK;
