@@ -142,7 +142,9 @@ const char *ringtree_status_name(ringtree_status status);
  * `input` may be in place (defined per call); otherwise buffers must not overlap. Pointers need no alignment.
  * `count` is in elements and may be 0 (then pointers may be NULL).
  *
- * With `request` NULL the call returns when this rank's result is ready and its buffers are its own again.
+ * With `request` NULL the call returns when this rank's result is ready and its buffers are its own again. A rank
+ * that waits for nobody, as the root of a broadcast, may return before the others have called: only a barrier, or a
+ * result that depends on all, tells that all have arrived.
  * Otherwise it returns at once, and the buffers stay borrowed until ringtree_wait() or ringtree_test() finishes
  * the request. Requests on one communicator run in the order in which they were started.
  *
