@@ -248,3 +248,23 @@ bool rt_attribute_at(const struct rt_graph *graph, uint32_t vertex, uint32_t ind
     *value = s->text + s->attribute[i - 1].value;
     return true;
 }
+
+uint32_t rt_graph_nvswitch(struct rt_graph *g, uint32_t machine, uint64_t busid, uint32_t first)
+{
+    int32_t number = 0;
+
+    for (uint32_t v = first; v < g->nvertices; v++) {
+        if (g->vertex[v].kind != RT_NVSWITCH || g->vertex[v].machine != machine)
+            continue;
+        if (g->vertex[v].busid == busid)
+            return v;
+        number++;
+    }
+    const uint32_t v = rt_graph_add(g, RT_NVSWITCH, machine);
+    if (v != RT_NO_VERTEX) {
+        g->vertex[v].busid = busid;
+        g->vertex[v].pci_class = 0x068000;
+        g->vertex[v].number = number;
+    }
+    return v;
+}

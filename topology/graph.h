@@ -122,6 +122,8 @@ bool rt_attribute_at(const struct rt_graph *graph, uint32_t vertex, uint32_t ind
                      const char **value);
 /* Of a finished graph: the vertex of that bus id in the machine, or RT_NO_VERTEX. */
 uint32_t rt_graph_at_busid(const struct rt_graph *graph, uint32_t machine, uint64_t busid);
+/* The machine's NVSwitch of that bus id among the vertices from `first` on, or a new one; RT_NO_VERTEX: no memory. */
+uint32_t rt_graph_nvswitch(struct rt_graph *graph, uint32_t machine, uint64_t busid, uint32_t first);
 uint32_t rt_graph_count(const struct rt_graph *graph, enum rt_vertex_kind kind);
 /* The edge to the parent, or NULL. */
 const struct rt_edge *rt_edge_up(const struct rt_graph *graph, uint32_t vertex);

@@ -75,27 +75,6 @@ static uint32_t processor_of(const struct rt_graph *g, uint32_t vertex)
     return vertex;
 }
 
-/* An NVSwitch of that bus id among those that were added for earlier links, or a new one. */
-static uint32_t nvswitch_at(struct rt_graph *g, uint32_t machine, uint64_t busid, uint32_t first_added)
-{
-    int32_t number = 0;
-
-    for (uint32_t v = first_added; v < g->nvertices; v++) {
-        if (g->vertex[v].kind != RT_NVSWITCH || g->vertex[v].machine != machine)
-            continue;
-        if (g->vertex[v].busid == busid)
-            return v;
-        number++;
-    }
-    const uint32_t v = rt_graph_add(g, RT_NVSWITCH, machine);
-    if (v != RT_NO_VERTEX) {
-        g->vertex[v].busid = busid;
-        g->vertex[v].pci_class = 0x068000;
-        g->vertex[v].number = number;
-    }
-    return v;
-}
-
 static bool resolve(struct rt_nccl_reading *r, struct rt_xml *xml, const struct found *list, uint32_t count,
                     struct rt_nccl_link *link, uint32_t first_added)
 {
@@ -107,7 +86,7 @@ static bool resolve(struct rt_nccl_reading *r, struct rt_xml *xml, const struct 
     if (link->target_busid != RT_NO_BUSID)
         link->target = find_function(list, count, machine, link->target_busid);
     if (link->target == RT_NO_VERTEX && to_switch)
-        link->target = nvswitch_at(g, machine, link->target_busid, first_added);
+        link->target = rt_graph_nvswitch(g, machine, link->target_busid, first_added);
     else if (link->target_class >> 8 == 0x0604) /* the GPU's processor, on POWER */
         link->target = processor_of(g, link->target == RT_NO_VERTEX ? link->gpu : link->target);
     if (link->target == RT_NO_VERTEX && link->target_busid == RT_NO_BUSID)

@@ -63,27 +63,6 @@ static uint32_t at_busid(const struct rt_graph *g, const char *text)
     return RT_NO_VERTEX;
 }
 
-static uint32_t switch_at(struct rt_graph *g, uint32_t machine, const char *text)
-{
-    const uint64_t busid = rt_busid_parse(text);
-    int32_t number = 0;
-
-    for (uint32_t v = 0; v < g->nvertices; v++) {
-        if (g->vertex[v].kind != RT_NVSWITCH)
-            continue;
-        if (g->vertex[v].busid == busid)
-            return v;
-        number++;
-    }
-    const uint32_t v = rt_graph_add(g, RT_NVSWITCH, machine);
-    if (v != RT_NO_VERTEX) {
-        g->vertex[v].busid = busid;
-        g->vertex[v].pci_class = 0x068000;
-        g->vertex[v].number = number;
-    }
-    return v;
-}
-
 static uint32_t processor_of(const struct rt_graph *g, uint32_t v)
 {
     while (g->vertex[v].kind > RT_NUMA)
@@ -106,7 +85,7 @@ static uint32_t link_end(const struct nvml *nvml, struct rt_graph *g, void *devi
     if (!nvml->remote_type || nvml->remote_type(device, link, &type) != 0)
         type = end == RT_NO_VERTEX ? REMOTE_SWITCH : REMOTE_GPU;
     if (type == REMOTE_SWITCH)
-        return switch_at(g, g->vertex[gpu].machine, remote.busid);
+        return rt_graph_nvswitch(g, g->vertex[gpu].machine, rt_busid_parse(remote.busid), 0);
     if (type == REMOTE_PROCESSOR)
         return processor_of(g, gpu);
     return end != RT_NO_VERTEX && g->vertex[end].kind == RT_GPU ? end : RT_NO_VERTEX;

@@ -22,8 +22,7 @@ static size_t block_bytes(const struct rt_call *call, size_t pieces)
     return part < LEAST_ROOTED ? LEAST_ROOTED : part < ROOTED_BLOCK ? part : ROOTED_BLOCK;
 }
 
-/* Elements of each piece in a block. */
-static size_t most_elements(const struct rt_exchange *x, const struct rt_call *call)
+size_t rt_cells_most(const struct rt_exchange *x, const struct rt_call *call)
 {
     const size_t line = 64 / call->element, pieces = pieces_of(x, call), wanted = block_bytes(call, pieces);
     const size_t bytes = (wanted < x->cell ? wanted : x->cell) / pieces;
@@ -40,10 +39,9 @@ static struct block block_of(const struct rt_direct *direct, const struct rt_cal
     return (struct block){ at, call->count - at < direct->most ? call->count - at : direct->most };
 }
 
-void rt_cells_write(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, size_t b,
+void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
                     uint64_t turn)
 {
-    if (direct->most == 0) direct->most = most_elements(x, call);
     const struct block block = block_of(direct, call, b);
     const size_t bytes = block.elements * call->element;
     const uint32_t pieces = pieces_of(x, call);
@@ -86,7 +84,6 @@ static void read_block(struct rt_exchange *x, const struct rt_direct *direct, co
 ringtree_status rt_cells_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
                                  bool *moved)
 {
-    if (direct->most == 0) direct->most = most_elements(x, call);
     for (;; direct->block++) {
         const uint64_t turn = direct->turn + direct->block;
         if (direct->phase == 0 && !(direct->begun && direct->block == 0)) {

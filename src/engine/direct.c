@@ -223,6 +223,7 @@ static void begin(struct rt_exchange *x, struct rt_direct *direct, const struct 
     direct->hash = call_hash(&call->frame);
     direct->root = rooted ? rt_node_find(x->node, call->frame.root) : RT_NONE;
     direct->way = way_of(x, call);
+    if (direct->way != RT_WAY_PACKET) direct->most = rt_cells_most(x, call);
     direct->streams = rt_streams(x, direct, call);
 }
 

@@ -19,7 +19,7 @@ struct rt_call;
 
 /* Where an operation is; zeroed at its start. */
 struct rt_direct {
-    uint32_t phase, peer, line;
+    uint32_t phase, peer;
     size_t   block, most; /* most: elements of each piece in a block */
     uint64_t turn; /* of block 0 */
     uint32_t way, hash, root;

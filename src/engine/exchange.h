@@ -164,8 +164,10 @@ void rt_combine(struct rt_exchange *x, const struct rt_direct *direct, const str
 
 /* Larger all-reduces whose arrays cannot be reached. */
 bool rt_goes_two_shot(const struct rt_exchange *x, const struct rt_call *call);
+/* Elements of each piece in a block that goes through cells. */
+size_t rt_cells_most(const struct rt_exchange *x, const struct rt_call *call);
 /* Block b of the input into the cell of `turn`. */
-void rt_cells_write(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call, size_t b,
+void rt_cells_write(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, size_t b,
                     uint64_t turn);
 void rt_two_shot_write(struct rt_exchange *x, const struct rt_call *call, size_t b, uint64_t turn);
 
