@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
+#include "compress.h"
 #include "direct.h"
 #include "shm/node.h"
 #include "transports/transport.h"
@@ -82,7 +83,8 @@ struct rt_transfer {
     uint32_t            peer;
 };
 
-enum rt_method { RT_BY_NOTHING, RT_BY_PROGRAM, RT_BY_DIRECT, RT_BY_TRANSFERS }; /* nothing: an empty array */
+/* nothing: an empty array */
+enum rt_method { RT_BY_NOTHING, RT_BY_PROGRAM, RT_BY_DIRECT, RT_BY_TRANSFERS, RT_BY_CODEC };
 
 struct rt_operation {
     struct rt_operation     *next;
@@ -95,6 +97,7 @@ struct rt_operation {
     struct rt_lane           lane[RT_MAX_LANES];
     struct rt_direct         direct;
     struct rt_transfer      *sends, *recvs; /* all_to_all_v: arrays of nranks */
+    struct rt_compression    compression;   /* RT_BY_CODEC */
 };
 
 /* Transfers to or from one peer, first in first out. */
@@ -123,6 +126,7 @@ struct rt_engine {
     bool                        reads;      /* all ranks read each other's private memory */
     size_t                      slot_bytes; /* the least of all ranks' links */
     unsigned char              *bounce[RT_MAX_LANES]; /* a slice of scaled input */
+    struct rt_compressor       *compressor; /* NULL: no compressed call yet */
     uint32_t                    timeout_ms;
     uint64_t                    waited_ns, looked_ns; /* without progress; when it was last looked at, 0: not yet */
     uint32_t                    spin_polls;

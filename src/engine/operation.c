@@ -186,6 +186,7 @@ static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, 
     if (operation->method == RT_BY_NOTHING) return RINGTREE_OK;
     if (operation->method == RT_BY_DIRECT) return direct_advance(engine, operation, moved, error);
     if (operation->method == RT_BY_TRANSFERS) return rt_transfers_advance(engine, operation, moved, error);
+    if (operation->method == RT_BY_CODEC) return rt_compress_advance(engine, operation, moved, error);
     return rt_lanes_advance(engine, operation, moved, error);
 }
 
