@@ -95,8 +95,8 @@ const char *rt_codec_tag_text(uint32_t op, char *text, size_t capacity)
     const uint32_t tag = op >> 16;
     text[0] = '\0';
     if (!(tag & RT_CODEC_TAG)) return text;
-    int used = snprintf(text, capacity, ", codec %s, block %u", ringtree_codec_name((ringtree_codec_kind)(tag >> 12 & 7)),
-                        32u << (tag >> 9 & 7));
+    const char *name = ringtree_codec_name((ringtree_codec_kind)(tag >> 12 & 7));
+    int used = snprintf(text, capacity, ", codec %s, block %u", name, 32u << (tag >> 9 & 7));
     for (uint32_t i = 0; i < COUNT(flags) && used > 0 && (size_t)used < capacity; i++)
         if (tag >> i & 1) used += snprintf(text + used, capacity - (size_t)used, ", %s", flags[i]);
     return text;

@@ -84,7 +84,8 @@ TEST(bytes_that_are_damaged_cut_or_of_another_shape_are_refused)
         bytes[at] ^= 4;
     }
     CHECK_EQ(rt_codec_state_load(state, bytes, length, NULL), RINGTREE_OK);
-    CHECK_EQ(rt_codec_state_new(&other, &(struct rt_codec_state){ .count = COUNT + 1, .has_residual = 1 }, NULL), RINGTREE_OK);
+    const struct rt_codec_state longer = { .count = COUNT + 1, .has_residual = 1 };
+    CHECK_EQ(rt_codec_state_new(&other, &longer, NULL), RINGTREE_OK);
     check_refused(other, bytes, length, "saved for 5003 elements");
     state->residual[0] = NAN;
     rt_codec_state_save(state, bytes);
