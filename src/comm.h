@@ -42,6 +42,7 @@ struct ringtree_comm {
     struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
     uint32_t             group_parts;
     unsigned char        barrier_byte[2];
+    struct rt_call       again; /* the last small all-reduce; count 0: none yet */
     struct rt_last_plan  last_plan[RINGTREE_COLLECTIVE_COUNT];
     struct rt_graph     *machines; /* NULL until rt_comm_machines() */
 };
