@@ -196,7 +196,8 @@ static ringtree_status from_slurm(struct rt_launch *launch, bool *found, const s
     if (!rt_slurm_first_host(list, host, sizeof(host)))
         return rt_fail(error, RINGTREE_INVALID_SETTING, "SLURM_STEP_NODELIST is \"%.100s\": its first node cannot be "
                        "read; set RINGTREE_ROOT=host:port, where rank 0 runs", list);
-    join_where(where, sizeof(where), host, settings->number[RT_ROOT_PORT] ? settings->number[RT_ROOT_PORT] : rt_launch_port(job));
+    join_where(where, sizeof(where), host,
+              settings->number[RT_ROOT_PORT] ? settings->number[RT_ROOT_PORT] : rt_launch_port(job));
     return meet_at(launch, where, "SLURM_STEP_NODELIST", job, settings, error);
 }
 
