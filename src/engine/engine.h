@@ -202,9 +202,9 @@ uint32_t rt_wait_polls(const struct rt_engine *engine);
 uint64_t rt_wait_yield(const struct rt_engine *engine); /* gives the core away; ns until it was back */
 /*
  * Polls until the next yield. What was missing being there soon after one (helped) says that the peer waits for this
- * very core: then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over at
- * once, and ranks on cores of their own hardly pay. One that gave the core to somebody who computes is long, and not to
- * be repeated soon.
+ * very core: then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over
+ * at once, and ranks on cores of their own hardly pay. One that gave the core to somebody who computes is long, and not
+ * to be repeated soon.
  */
 void rt_wait_learn(struct rt_engine *engine, uint64_t gone_ns, bool helped);
 
