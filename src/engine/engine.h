@@ -168,6 +168,8 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
  * most programs. true: done. false: rt_engine_resume() an operation of the same call to go on where it came.
  */
 bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
+/* The same for a call of which rt_line_goes() holds; `call` is like an earlier one but for its arrays. */
+bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
 void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct);
 /* A call takes its place in the order that all ranks must share. */
 void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame);
@@ -201,6 +203,14 @@ ringtree_status rt_progress_start(struct rt_engine *engine, struct rt_error *err
 
 void rt_progress_stop(struct rt_engine *engine);
 uint32_t rt_wait_polls(const struct rt_engine *engine);
+uint64_t rt_wait_yield(const struct rt_engine *engine); /* gives the core away; ns until it was back */
+/*
+ * Polls until the next yield. What was missing being there soon after one (helped) says that the peer waits for this
+ * very core: then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over
+ * at once, and ranks on cores of their own hardly pay. One that gave the core to somebody who computes is long, and not
+ * to be repeated soon.
+ */
+void rt_wait_learn(struct rt_engine *engine, uint64_t gone_ns, bool helped);
 
 struct rt_wire *rt_wire(struct rt_engine *engine, bool sender, uint32_t lane, uint32_t peer);
 ringtree_status rt_wire_open(struct rt_engine *engine, bool sender, uint32_t lane, uint32_t peer,
