@@ -84,8 +84,9 @@ int main(void)
     void *memory = NULL;
     float *array = calloc(COUNT, sizeof *array);
     if (!array || ringtree_init(&comm) || ringtree_mem_alloc(comm, 1 << 20, &memory) ||
-        (memset(memory, 1, 1 << 20), ringtree_all_reduce(comm, array, array, COUNT, RINGTREE_FLOAT32, RINGTREE_SUM, NULL)))
+        ringtree_all_reduce(comm, array, array, COUNT, RINGTREE_FLOAT32, RINGTREE_SUM, NULL))
         return fprintf(stderr, "placed: %s\n", ringtree_last_error(comm)), 1;
+    memset(memory, 1, 1 << 20);
     for (uint32_t r = 0; r < ringtree_size(comm); r++) { /* one after the other */
         if (r == ringtree_rank(comm)) say(r, memory);
         if (ringtree_barrier(comm, NULL)) return 1;
