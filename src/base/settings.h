@@ -39,11 +39,14 @@ enum rt_setting {
     RT_VERBS_ODP,        /* bool, 0 */
     RT_VERBS_FAILOVER,   /* text: "", port, off */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
+    RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */
+    RT_LINK_RATE,        /* size a second: of the link between nodes; 0 = as the planner knows it */
     RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */
     RT_SECRET_FILE,      /* text: file with the shared secret, for launchers that carry none */
     RT_ROOT,             /* text: host:port of rank 0, for RINGTREE_RANK / RINGTREE_SIZE */
-    RT_PORT,             /* u64: port of the root where the launcher names only a host; 0 = derived */
+    RT_ROOT_PORT,        /* u64: port of the root where the launcher names only a host; 0 = derived */
     RT_RANK, RT_SIZE,    /* u64 or unset: given by a launcher */
     RT_LOCAL_RANK, RT_LOCAL_SIZE,
     RT_ID,               /* text, hidden in output: the id in hex, set by ringtree-run */
