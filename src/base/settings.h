@@ -39,6 +39,7 @@ enum rt_setting {
     RT_VERBS_ODP,        /* bool, 0 */
     RT_VERBS_FAILOVER,   /* text: "", port, off */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_BIND,             /* bool, 1: ranks keep to their share of the NUMA domains */
     RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */
