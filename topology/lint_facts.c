@@ -37,8 +37,8 @@ static void lint_acs(struct rt_lint *lint, const struct rt_graph *g, uint32_t ma
     }
     if (switches && has(g, machine, RT_GPU))
         rt_lint_say(lint, "%u PCI bridges (such as %s) have ACS redirection on: what GPUs and NICs send each other "
-                    "goes up to the processor. Off with setpci -s %s ECAP_ACS+0x6.w=0000, or in the BIOS", switches, text,
-                    text);
+                    "goes up to the processor. Off with setpci -s %s ECAP_ACS+0x6.w=0000, or in the BIOS", switches,
+                    text, text);
 }
 
 static void lint_iommu(struct rt_lint *lint, const struct rt_graph *g, uint32_t machine)

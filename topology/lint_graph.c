@@ -87,8 +87,8 @@ static void say_fault(struct rt_lint *lint, const struct rt_graph *g, enum fault
                     speed ? speed : "speed", width ? width : "?");
     else if (fault == FAULT_BELOW_INSIDE)
         rt_lint_say(lint, "%s%s: connected at generation %u x%u (%.4g GB/s), slower than what is below "
-                    "(%.4g GB/s): the link was trained down, or the file was written while it slept", text, more, e->generation,
-                    e->width, (double)e->gbs.value, (double)fastest_below(g, e->b)->gbs.value);
+                    "(%.4g GB/s): the link was trained down, or the file was written while it slept", text, more,
+                    e->generation, e->width, (double)e->gbs.value, (double)fastest_below(g, e->b)->gbs.value);
     else
         rt_lint_say(lint, "%s%s: PCIe runs at generation %u x%u (%.4g GB/s), as an idle or badly seated card does",
                     text, more, e->generation, e->width, (double)e->gbs.value);
