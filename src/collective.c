@@ -65,7 +65,7 @@ static bool is_alone(const ringtree_comm *comm)
 
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
 {
-    struct rt_plan plan = { RT_BY_NOTHING, NULL, 0, 0 };
+    struct rt_plan plan = { .method = RT_BY_NOTHING };
     struct rt_direct direct = { 0 };
     const struct rt_direct *begun = NULL;
     const struct rt_program *program = NULL;
@@ -74,6 +74,7 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     if (!nothing && (call->count || call->frame.collective == RINGTREE_BARRIER))
         status = rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root,
                                 &plan, &comm->error);
+    call->frame.plan = plan.told;
     if (plan.method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan.method == RT_BY_DIRECT && !request && is_alone(comm)) {
         if (rt_engine_direct(comm->engine, call, &direct)) return RINGTREE_OK;

@@ -66,6 +66,7 @@ static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *
     const struct rt_fabric fabric = { comm->rank, comm->nranks, &comm->settings, &rt_system_clock, comm->control,
                                       comm->node };
     status = rt_engine_open(&comm->engine, &fabric, comm->node_of, comm->timeout_ms, error);
+    if (status == RINGTREE_OK) status = rt_planner_open(comm, error);
     if (status == RINGTREE_OK && progress_thread) status = rt_progress_start(comm->engine, error);
     return status;
 }

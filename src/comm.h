@@ -41,7 +41,7 @@ struct ringtree_comm {
     struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
     uint32_t             group_parts;
     unsigned char        barrier_byte[2];
-    struct rt_last_plan  last_plan[RINGTREE_COLLECTIVE_COUNT];
+    struct rt_planner    planner;
 };
 
 /* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. */
