@@ -17,7 +17,8 @@ struct machine {
 static int by_name(const void *a, const void *b)
 {
     const struct machine *x = a, *y = b;
-    return x->name != y->name ? (x->name > y->name) - (x->name < y->name) : (x->cores > y->cores) - (x->cores < y->cores);
+    if (x->name != y->name) return x->name < y->name ? -1 : 1;
+    return (x->cores > y->cores) - (x->cores < y->cores);
 }
 
 static uint64_t name_hash(const char *text)
@@ -152,13 +153,19 @@ struct rt_plan rt_plan_of(const struct rt_option *option)
                              option->prediction.slice, option->prediction.seconds, 0 };
 }
 
+/* The direct paths are left only for a gain that is more than noise: they open no links. */
+#define GAIN 0.9
+
 static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, const char *forced)
 {
     const struct rt_option *best = NULL;
+    double least = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (options[i].refusal) continue;
-        const bool better = !best || options[i].prediction.seconds < best->prediction.seconds;
-        if (forced ? !strcmp(options[i].name, forced) : better) best = &options[i];
+        const double seconds = options[i].prediction.seconds * (options[i].algorithm ? 1 : GAIN);
+        if (forced ? strcmp(options[i].name, forced) != 0 : best && seconds >= least) continue;
+        best = &options[i];
+        least = seconds;
     }
     return best;
 }
@@ -186,15 +193,16 @@ void rt_plan_forget(ringtree_comm *comm)
 }
 
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
-                               struct rt_plan *plan, struct rt_error *error)
+                               const struct rt_plan **plan, struct rt_error *error)
 {
     const uint64_t mixed = (bytes + root) * UINT64_C(0x9e3779b97f4a7c15);
     struct rt_kept_plan *kept = &comm->planner.kept[collective][mixed >> 32 & (RT_PLANS_KEPT - 1)];
     if (!kept->known || kept->bytes != bytes || kept->root != root) {
-        ringtree_status status = choose(comm, collective, bytes, root, plan, error);
+        struct rt_plan made;
+        ringtree_status status = choose(comm, collective, bytes, root, &made, error);
         if (status != RINGTREE_OK) return status;
-        *kept = (struct rt_kept_plan){ true, bytes, root, *plan };
+        *kept = (struct rt_kept_plan){ true, bytes, root, made };
     }
-    *plan = kept->plan;
+    *plan = &kept->plan;
     return RINGTREE_OK;
 }

@@ -34,10 +34,10 @@ struct rt_planner {
 /* Where the ranks are. Local; the engine is open. RINGTREE_NO_MEMORY. */
 ringtree_status rt_planner_open(ringtree_comm *comm, struct rt_error *error);
 
-/* Equal on all ranks for equal calls. RINGTREE_INVALID_SETTING: RINGTREE_ALGORITHM asks for what is impossible here;
- * RINGTREE_INVALID_ARGUMENT: the tuner does. */
+/* Equal on all ranks for equal calls; *plan is valid until the next one is chosen. RINGTREE_INVALID_SETTING:
+ * RINGTREE_ALGORITHM asks for what is impossible here; RINGTREE_INVALID_ARGUMENT: the tuner does. */
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
-                               struct rt_plan *plan, struct rt_error *error);
+                               const struct rt_plan **plan, struct rt_error *error);
 
 /* Forget what was planned: costs or the tuner have changed. */
 void rt_plan_forget(ringtree_comm *comm);

@@ -3,6 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of a call that is asked about. */
+static uint32_t root_of(ringtree_collective collective)
+{
+    const bool rooted = collective == RINGTREE_REDUCE || collective == RINGTREE_BROADCAST ||
+                        collective == RINGTREE_GATHER || collective == RINGTREE_SCATTER;
+    return rooted ? 0 : RT_NONE;
+}
+
 static bool has_ways(ringtree_collective collective)
 {
     return collective != RINGTREE_SEND_RECV && collective != RINGTREE_ALL_TO_ALL_V;
@@ -33,7 +41,7 @@ static ringtree_way way_of(const ringtree_comm *comm, const struct rt_option *op
         .seconds = here ? p->seconds : 0, .rounds = here ? p->rounds : 0, .bytes = here ? p->bytes : 0,
         .slice_bytes = p->slice ? p->slice : comm->engine->slot_bytes,
         .lanes = here && option->algorithm ? option->algorithm->lanes(&shape) : 1,
-        .chosen = here && plan && plan->method != RT_BY_NOTHING && plan->algorithm == option->algorithm,
+        .chosen = here && plan->algorithm == option->algorithm,
     };
 }
 
@@ -45,13 +53,13 @@ ringtree_status ringtree_plan_ways(ringtree_comm *comm, ringtree_collective coll
     *number = 0;
     if (!has_ways(collective)) return RINGTREE_OK;
     struct rt_option options[RT_MOST_OPTIONS];
-    struct rt_plan plan;
+    const struct rt_plan *plan;
     const size_t bytes = count * ringtree_type_size(type);
-    status = rt_plan_choose(comm, collective, bytes, 0, &plan, &comm->error);
+    status = rt_plan_choose(comm, collective, bytes, root_of(collective), &plan, &comm->error);
     if (status != RINGTREE_OK) return status;
-    const uint32_t found = rt_plan_options(comm, collective, bytes, 0, options);
+    const uint32_t found = rt_plan_options(comm, collective, bytes, root_of(collective), options);
     for (; *number < found && *number < capacity; ++*number)
-        ways[*number] = way_of(comm, &options[*number], &plan);
+        ways[*number] = way_of(comm, &options[*number], plan);
     return RINGTREE_OK;
 }
 

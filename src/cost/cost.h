@@ -6,8 +6,8 @@
  *
  *     rounds * latency + the longest of (busiest rank, cores of the node, wire of the node)
  *
- * times a correction that was fitted for that way, kind of link, number of ranks and size. All of it is plain arithmetic
- * without libm and without contraction, so ranks with equal tables get equal bits and thus equal plans.
+ * times a correction that was fitted for that way, kind of link, number of ranks and size. All of it is plain
+ * arithmetic, no libm, no contraction, so ranks with equal tables get equal bits and thus equal plans.
  */
 #ifndef RT_COST_H
 #define RT_COST_H
