@@ -128,7 +128,9 @@ static ringtree_status enter(ringtree_comm *comm, ringtree_collective which, rin
 ringtree_status ringtree_all_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_op op, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_ALL_REDUCE, request);
+    ringtree_status status;
+    if (!request && rt_all_reduce_again(comm, input, output, count, type, op, &status)) return status;
+    status = enter(comm, RINGTREE_ALL_REDUCE, request);
     if (status != RINGTREE_OK) return status;
     const struct buffers b = { input, output, 1, 1, 0, 0 };
     return collective(comm, RINGTREE_ALL_REDUCE, &b, count, type, &op, RT_NONE, request);

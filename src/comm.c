@@ -25,6 +25,7 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
         comm->requests = next;
     }
     if (comm->logging) rt_log_close();
+    rt_graph_free(comm->machines);
     free(comm->node_of);
     comm->live = 0;
     free(comm);

@@ -190,6 +190,7 @@ static ringtree_status choose(const ringtree_comm *comm, ringtree_collective col
 void rt_plan_forget(ringtree_comm *comm)
 {
     memset(comm->planner.kept, 0, sizeof comm->planner.kept);
+    comm->again.count = 0;
 }
 
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,

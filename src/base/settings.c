@@ -57,6 +57,10 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "system's; connections within a machine always take reno, which never slows what is never lost"),
     [RT_DIRECT] = BOOL("DIRECT", "1",
         "0: ranks that share memory do not use the direct paths (one-shot for small, two-shot for large arrays)"),
+    [RT_TOPOLOGY] = TEXT("TOPOLOGY", "",
+        "the machine of this rank, where what is seen of it is not true, as in many virtual machines: a file with "
+        "NCCL's or hwloc's XML, which is completed by what is seen, or words as ringtree-topo takes; empty: what is "
+        "seen"),
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
         "blocks of all_gather and all_to_all are read straight from the other process (process_vm_readv); on: wherever "
         "the kernel allows it; empty: where it is also fast"),
@@ -66,7 +70,7 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "file with the secret that the ranks share, for launchers that carry none; readable by you alone"),
     [RT_ROOT] = TEXT("ROOT", "",
         "host:port where rank 0 listens, together with RINGTREE_RANK and RINGTREE_SIZE; [address]:port for IPv6"),
-    [RT_PORT] = NUMBER("PORT", "", "0", 0, 65535,
+    [RT_ROOT_PORT] = NUMBER("PORT", "", "0", 0, 65535,
         "port of rank 0 where the launcher names only a host; 0: derived from the job's number"),
     [RT_RANK] = NUMBER("RANK", "", "", 0, MOST_RANKS - 1,
         "this rank's number; given by a launcher"),

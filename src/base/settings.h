@@ -29,11 +29,12 @@ enum rt_setting {
     RT_TCP_SLOT_BYTES,   /* size, 256K */
     RT_TCP_CONGESTION,   /* text: congestion control between machines; "" = the system's */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */
     RT_SECRET_FILE,      /* text: file with the shared secret, for launchers that carry none */
     RT_ROOT,             /* text: host:port of rank 0, for RINGTREE_RANK / RINGTREE_SIZE */
-    RT_PORT,             /* u64: port of the root where the launcher names only a host; 0 = derived */
+    RT_ROOT_PORT,        /* u64: port of the root where the launcher names only a host; 0 = derived */
     RT_RANK, RT_SIZE,    /* u64 or unset: given by a launcher */
     RT_LOCAL_RANK, RT_LOCAL_SIZE,
     RT_ID,               /* text, hidden in output: the id in hex, set by ringtree-run */

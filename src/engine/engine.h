@@ -164,6 +164,8 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
  * most programs. true: done. false: rt_engine_resume() an operation of the same call to go on where it came.
  */
 bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
+/* The same for a call of which rt_line_goes() holds; `call` is like an earlier one but for its arrays. */
+bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
 void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct);
 /* A call takes its place in the order that all ranks must share. */
 void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame);

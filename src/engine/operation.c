@@ -153,15 +153,15 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
 #define MOST_SPINS  4000
 #define MOST_YIELDS 100
 
-bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+/* From `direct` on until it is done; false: not soon, or it failed. */
+static bool direct_run(struct rt_engine *engine, const struct rt_call *call, struct rt_direct *direct, bool recorded)
 {
     struct rt_difference differ;
     bool moved;
-    call->frame.sequence = ++engine->sequence;
     const uint32_t spins = engine->spin_polls < MOST_SPINS ? engine->spin_polls : MOST_SPINS;
     for (uint32_t polls = 0; polls < spins + MOST_YIELDS; polls++) {
         ringtree_status status = rt_direct_advance(engine->exchange, direct, call, &moved, &differ);
-        if (polls == 0) rt_engine_record(engine, &call->frame); /* while what was published travels */
+        if (polls == 0 && !recorded) rt_engine_record(engine, &call->frame); /* while what was published travels */
         if (status == RINGTREE_OK) {
             corrupt(engine, call);
             rt_control_record_done(engine->fabric.control, call->frame.sequence);
@@ -172,6 +172,23 @@ bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_
         else if (polls >= QUICK_POLLS) rt_pause();
     }
     return false;
+}
+
+bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+{
+    call->frame.sequence = ++engine->sequence;
+    return direct_run(engine, call, direct, false);
+}
+
+bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+{
+    call->frame.sequence = ++engine->sequence;
+    rt_line_publish(engine->exchange, direct, call);
+    rt_engine_record(engine, &call->frame);
+    if (!rt_line_take(engine->exchange, direct, call)) return direct_run(engine, call, direct, true);
+    corrupt(engine, call);
+    rt_control_record_done(engine->fabric.control, call->frame.sequence);
+    return true;
 }
 
 void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct)
