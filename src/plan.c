@@ -153,16 +153,25 @@ struct rt_plan rt_plan_of(const struct rt_option *option)
                              option->prediction.slice, option->prediction.seconds, 0 };
 }
 
-/* The direct paths are left only for a gain that is more than noise: they open no links. */
-#define GAIN 0.9
+/*
+ * The direct paths are left only for a gain that is more than noise, since they open no links. From where on they reach
+ * arrays of ringtree_mem_alloc() these take half the time of the private ones that the prediction is for, and which
+ * kind they are is not known to all ranks: so there they are left only for more.
+ */
+static double favour(const struct rt_option *option, size_t bytes)
+{
+    if (option->algorithm) return 1;
+    return bytes < 8192 ? 0.9 : 0.7;
+}
 
-static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, const char *forced)
+static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, size_t bytes,
+                                        const char *forced)
 {
     const struct rt_option *best = NULL;
     double least = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (options[i].refusal) continue;
-        const double seconds = options[i].prediction.seconds * (options[i].algorithm ? 1 : GAIN);
+        const double seconds = options[i].prediction.seconds * favour(&options[i], bytes);
         if (forced ? strcmp(options[i].name, forced) != 0 : best && seconds >= least) continue;
         best = &options[i];
         least = seconds;
@@ -178,7 +187,7 @@ static ringtree_status choose(const ringtree_comm *comm, ringtree_collective col
     const bool forced = collective != RINGTREE_BARRIER &&
                         forced_name(comm->settings.text[RT_ALGORITHM], collective, name, sizeof name);
     const uint32_t count = rt_plan_options(comm, collective, bytes, root, options);
-    const struct rt_option *best = least_of(options, count, forced ? name : NULL);
+    const struct rt_option *best = least_of(options, count, bytes, forced ? name : NULL);
     if (!best && forced) return refuse(collective, name, options, count, error);
     if (!best)
         return rt_fail(error, RINGTREE_UNSUPPORTED, "no algorithm for %s", ringtree_collective_name(collective));
