@@ -153,6 +153,22 @@ ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, st
     return begin(comm, operation, NULL, request);
 }
 
+ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *call,
+                                    const struct rt_compression *compression, ringtree_request **request)
+{
+    rt_engine_lock(comm->engine);
+    ringtree_status status =
+        rt_compress_open(comm->engine, compression, (ringtree_collective)call->frame.collective, call->frame.root,
+                         &comm->error);
+    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    rt_engine_unlock(comm->engine);
+    if (!operation) return give_up(comm, status == RINGTREE_OK ? no_memory(comm) : status);
+    operation->method = RT_BY_CODEC;
+    operation->call = *call;
+    operation->compression = *compression;
+    return begin(comm, operation, NULL, request);
+}
+
 static void group_append(ringtree_comm *comm, struct rt_transfer *transfer, bool sends)
 {
     struct rt_transfer ***end = sends ? &comm->group_sends_end : &comm->group_recvs_end;

@@ -24,6 +24,12 @@ struct rt_private_memory {
     void                     *pointer;
 };
 
+/* What a core of the slowest rank encodes, in bytes of float32 a second; see codec_choice.c. */
+struct rt_codec_rates {
+    bool   known;
+    double encode[RT_CODEC_KIND_COUNT], decode[RT_CODEC_KIND_COUNT], select;
+};
+
 struct ringtree_comm {
     uint64_t             live;
     uint32_t             rank, nranks, timeout_ms;
@@ -42,6 +48,7 @@ struct ringtree_comm {
     struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
     uint32_t             group_parts;
     unsigned char        barrier_byte[2];
+    struct rt_codec_rates codec_rates;
     struct rt_call       again; /* the last small all-reduce; count 0: none yet */
     struct rt_planner    planner;
     struct rt_graph     *machines; /* NULL until rt_comm_machines() */

@@ -72,7 +72,7 @@ struct rt_plan_link rt_plan_link(const ringtree_comm *comm)
     const struct rt_sites *sites = &comm->planner.sites;
     const uint8_t kind = sites->nodes > 1 ? sites->between : sites->inside;
     const struct rt_link_cost *cost = &comm->planner.costs.link[kind];
-    const double byte = cost->wire_byte > cost->byte / 2 ? cost->wire_byte : cost->byte / 2;
+    const double byte = cost->wire_byte > cost->byte ? cost->wire_byte : cost->byte;
     return (struct rt_plan_link){ (enum rt_link_kind)kind, cost->latency, 1 / byte, cost->wire_byte > 0 };
 }
 

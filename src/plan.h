@@ -45,8 +45,8 @@ void rt_plan_forget(ringtree_comm *comm);
 /*
  * The slowest kind of link that `comm` uses between nodes, or within the node where there is one only, as the planner
  * knows it: equal on all ranks, measured or built in (see rt_costs). For choices that depend on how slow links are, as
- * whether compressing pays. bytes_per_s is what one rank moves over the link in one direction while nobody else
- * uses it; the ranks of a node share it where `shared` says so.
+ * whether compressing pays. bytes_per_s is what one rank sends, and receives at the same time, while nobody else
+ * uses the link; the ranks of a node share it where `shared` says so.
  */
 struct rt_plan_link {
     enum rt_link_kind kind;

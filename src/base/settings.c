@@ -64,6 +64,10 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
         "blocks of all_gather and all_to_all are read straight from the other process (process_vm_readv); on: wherever "
         "the kernel allows it; empty: where it is also fast"),
+    [RT_COMPRESS_BELOW] = SIZE("COMPRESS_BELOW", "2G", 0, UINT64_C(1) << 50,
+        "bytes a second: a call with a codec compresses between nodes whose links are slower; 0: never"),
+    [RT_LINK_RATE] = SIZE("LINK_RATE", "0", 0, UINT64_C(1) << 50,
+        "bytes a second that a link between nodes carries, for deciding what to compress; 0: as the planner knows it"),
     [RT_SPIN_POLLS] = NUMBER("SPIN_POLLS", "", "0", 0, UINT32_MAX,
         "polls before a waiting rank gives its core away; 0: chosen from cores and ranks"),
     [RT_SECRET_FILE] = TEXT("SECRET_FILE", "",

@@ -31,6 +31,8 @@ enum rt_setting {
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
     RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
+    RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */
+    RT_LINK_RATE,        /* size a second: of the link between nodes; 0 = as the planner knows it */
     RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */
     RT_SECRET_FILE,      /* text: file with the shared secret, for launchers that carry none */
     RT_ROOT,             /* text: host:port of rank 0, for RINGTREE_RANK / RINGTREE_SIZE */

@@ -68,6 +68,7 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
 
 /* What all ranks must have alike, since plans are computed by each rank for itself. */
 static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS,
+                                                   RT_COMPRESS_BELOW, RT_LINK_RATE,
                                                    RT_SLICE_BYTES };
 #define AGREED (sizeof agreed_settings / sizeof *agreed_settings)
 
@@ -258,6 +259,7 @@ void rt_engine_close(struct rt_engine *engine, uint32_t wait_ms)
         transfer_free(engine->sending[r].first);
         transfer_free(engine->receiving[r].first);
     }
+    rt_compress_close(engine->compressor);
     if (engine->exchange) rt_exchange_close(engine->exchange);
     for (uint32_t lane = 0; lane < RT_MAX_LANES; lane++) free(engine->bounce[lane]);
     pthread_mutex_destroy(&engine->lock);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
+#include "compress.h"
 #include "direct.h"
 #include "shm/node.h"
 #include "transports/transport.h"
@@ -82,7 +83,8 @@ struct rt_transfer {
     uint32_t            peer;
 };
 
-enum rt_method { RT_BY_NOTHING, RT_BY_PROGRAM, RT_BY_DIRECT, RT_BY_TRANSFERS }; /* nothing: an empty array */
+/* nothing: an empty array */
+enum rt_method { RT_BY_NOTHING, RT_BY_PROGRAM, RT_BY_DIRECT, RT_BY_TRANSFERS, RT_BY_CODEC };
 
 struct rt_operation {
     struct rt_operation     *next;
@@ -95,6 +97,7 @@ struct rt_operation {
     struct rt_lane           lane[RT_MAX_LANES];
     struct rt_direct         direct;
     struct rt_transfer      *sends, *recvs; /* all_to_all_v: arrays of nranks */
+    struct rt_compression    compression;   /* RT_BY_CODEC */
 };
 
 /* Transfers to or from one peer, first in first out. */
@@ -123,6 +126,7 @@ struct rt_engine {
     bool                        reads;      /* all ranks read each other's private memory */
     size_t                      slot_bytes; /* the least of all ranks' links */
     unsigned char              *bounce[RT_MAX_LANES]; /* a slice of scaled input */
+    struct rt_compressor       *compressor; /* NULL: no compressed call yet */
     uint32_t                    timeout_ms;
     uint64_t                    waited_ns, looked_ns; /* without progress; when it was last looked at, 0: not yet */
     uint32_t                    spin_polls;
@@ -199,6 +203,14 @@ ringtree_status rt_progress_start(struct rt_engine *engine, struct rt_error *err
 
 void rt_progress_stop(struct rt_engine *engine);
 uint32_t rt_wait_polls(const struct rt_engine *engine);
+uint64_t rt_wait_yield(const struct rt_engine *engine); /* gives the core away; ns until it was back */
+/*
+ * Polls until the next yield. What was missing being there soon after one (helped) says that the peer waits for this
+ * very core: then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over
+ * at once, and ranks on cores of their own hardly pay. One that gave the core to somebody who computes is long, and not
+ * to be repeated soon.
+ */
+void rt_wait_learn(struct rt_engine *engine, uint64_t gone_ns, bool helped);
 
 struct rt_wire *rt_wire(struct rt_engine *engine, bool sender, uint32_t lane, uint32_t peer);
 ringtree_status rt_wire_open(struct rt_engine *engine, bool sender, uint32_t lane, uint32_t peer,
