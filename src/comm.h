@@ -51,7 +51,8 @@ struct ringtree_comm {
     struct rt_codec_rates codec_rates;
     struct rt_call       again; /* the last small all-reduce; count 0: none yet */
     struct rt_planner    planner;
-    struct rt_graph     *machines; /* NULL until rt_comm_machines() */
+    int32_t              domain;    /* the NUMA domain that this rank runs in; -1: several, unknown */
+    struct rt_graph     *machines;  /* NULL until rt_comm_machines() */
 };
 
 /* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. */

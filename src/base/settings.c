@@ -57,6 +57,9 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "system's; connections within a machine always take reno, which never slows what is never lost"),
     [RT_DIRECT] = BOOL("DIRECT", "1",
         "0: ranks that share memory do not use the direct paths (one-shot for small, two-shot for large arrays)"),
+    [RT_BIND] = BOOL("BIND", "1",
+        "1: on a machine with several NUMA domains each rank, and its progress thread, keeps to its share of them, "
+        "unless it is bound already; 0: they run where the system puts them"),
     [RT_TOPOLOGY] = TEXT("TOPOLOGY", "",
         "the machine of this rank, where what is seen of it is not true, as in many virtual machines: a file with "
         "NCCL's or hwloc's XML, which is completed by what is seen, or words as ringtree-topo takes; empty: what is "

@@ -29,6 +29,7 @@ enum rt_setting {
     RT_TCP_SLOT_BYTES,   /* size, 256K */
     RT_TCP_CONGESTION,   /* text: congestion control between machines; "" = the system's */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_BIND,             /* bool, 1: ranks keep to their share of the NUMA domains */
     RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */

@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "topology/interfaces.h"
+#include "topology/near.h"
 #include <sys/utsname.h>
 
 struct info {
@@ -13,6 +14,7 @@ struct info {
     struct rt_error      interfaces_error;
     struct utsname       system;
     uint32_t             cores, quota; /* quota UINT32_MAX: none */
+    struct rt_near       near;
     const char          *reduction;    /* "avx2" */
 };
 
