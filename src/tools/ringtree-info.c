@@ -2,6 +2,7 @@
 #include "ringtree-info.h"
 #include "reduce/reduce.h"
 #include "topology/cores.h"
+#include "verbs/summary.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +105,7 @@ static void add_binding(const struct info *info, struct info_line *lines, size_t
 size_t info_machine(const struct info *info, struct info_line *lines)
 {
     size_t count = 0;
+    char text[200];
 
     add(lines, &count, "host", "%s", info->system.nodename);
     if (info->settings.text[RT_HOST][0])
@@ -114,6 +116,7 @@ size_t info_machine(const struct info *info, struct info_line *lines)
             info->quota, info->cores);
     else
         add(lines, &count, "cores", "%" PRIu32, info->cores);
+    add(lines, &count, "RDMA", "%s", rt_verbs_summary(text, sizeof(text)));
     add_domains(&info->near, lines, &count);
     add_binding(info, lines, &count);
     return count;
