@@ -149,7 +149,7 @@ static struct exchange exchange_of(ringtree_collective collective, double n, dou
     case RINGTREE_BARRIER:
         if (bytes * (n - 1) <= BLOCK / 4 || (n <= 2 && bytes <= 16 * BLOCK))
             return (struct exchange){ blocks > 1 ? blocks : 1, blocks, (1 + n) * bytes, n * (1 + n) * bytes };
-        return (struct exchange){ 2 * blocks, blocks, 4 * bytes, 4 * n * bytes };
+        return (struct exchange){ 2 * blocks, blocks, 3 * bytes, 3 * n * bytes };
     case RINGTREE_BROADCAST:
         return (struct exchange){ blocks > 1 ? blocks : 1, blocks, 2 * bytes, n * bytes };
     case RINGTREE_REDUCE:
@@ -170,7 +170,7 @@ static void predict_exchange(const struct rt_costs *costs, const struct rt_sites
     const struct exchange e = exchange_of(collective, n, bytes);
     struct parts p = { .latency = e.meetings * (c->latency + (n - 2) * c->rank + crowding(s) * c->crowded),
                        .rank = e.blocks * c->block + e.bytes * c->byte };
-    const double memory = e.all > c->cache ? e.all * c->memory : 0;
+    const double memory = e.all > c->cache ? (e.all - c->cache) * c->memory : 0;
     p.cores = on_cores(s, n * e.blocks * c->block + e.all * c->byte) + memory;
     p.rank += memory;
     take(&p, prediction);
