@@ -15,13 +15,15 @@
 struct notice { /* what each rank tells first */
     uint32_t length; /* of its packed machine; 0: another rank tells it */
     uint32_t status; /* of looking at it */
+    uint32_t teller; /* the first rank on its machine */
+    int32_t  domain; /* the NUMA domain it runs in; -1: several */
 };
 
-static bool is_first_here(const struct rt_place *places, uint32_t rank)
+static uint32_t find_teller(const struct rt_place *places, uint32_t rank)
 {
     uint32_t r = 0;
     while (places[r].host_key != places[rank].host_key) r++;
-    return r == rank;
+    return r;
 }
 
 /* "0-3,8": the ranks that live where this one does. */
@@ -84,12 +86,12 @@ static ringtree_status look(ringtree_comm *comm, struct rt_graph **graph)
 static struct notice describe(ringtree_comm *comm, uint8_t **bytes)
 {
     const struct rt_place *places = rt_control_places(comm->control);
-    struct notice notice = { 0, RINGTREE_OK };
+    struct notice notice = { 0, RINGTREE_OK, find_teller(places, comm->rank), comm->domain };
     struct rt_graph *graph;
     char ranks[1024];
     size_t length = 0;
 
-    if (!is_first_here(places, comm->rank)) return notice;
+    if (notice.teller != comm->rank) return notice;
     notice.status = look(comm, &graph);
     if (notice.status != RINGTREE_OK) return notice;
     name_ranks(comm, ranks, sizeof ranks);
@@ -141,6 +143,31 @@ static ringtree_status exchange(ringtree_comm *comm, const struct notice *all, c
     return status;
 }
 
+static uint32_t find_domain(const struct rt_graph *g, uint32_t machine, int32_t number)
+{
+    const uint32_t end = machine + 1 < g->nmachines ? g->machine[machine + 1] : g->nvertices;
+    for (uint32_t v = g->machine[machine]; v < end && number >= 0; v++)
+        if (g->vertex[v].kind == RT_NUMA && g->vertex[v].number == number) return v;
+    return RT_NO_VERTEX;
+}
+
+/* Each NUMA domain gets the ranks that keep to it, as its attribute "ranks". */
+static void seat_ranks(ringtree_comm *comm, const struct notice *all)
+{
+    uint32_t *machine_of = calloc(comm->nranks, sizeof *machine_of);
+    for (uint32_t r = 0, next = 0; r < comm->nranks && machine_of; r++) {
+        const uint32_t teller = all[r].teller < r ? all[r].teller : r;
+        machine_of[r] = all[r].length ? next++ : machine_of[teller];
+        const uint32_t v = find_domain(comm->machines, machine_of[r], all[r].domain);
+        if (v == RT_NO_VERTEX) continue;
+        char text[256];
+        const char *before = rt_attribute(comm->machines, v, "ranks");
+        snprintf(text, sizeof text, before ? "%s,%u" : "%.0s%u", before ? before : "", r);
+        if (strlen(text) + 16 < sizeof text) rt_graph_attribute(comm->machines, v, "ranks", text);
+    }
+    free(machine_of);
+}
+
 static ringtree_status unite(ringtree_comm *comm, const struct notice *all, const uint8_t *mine)
 {
     uint32_t count;
@@ -154,6 +181,7 @@ static ringtree_status unite(ringtree_comm *comm, const struct notice *all, cons
     else
         status = exchange(comm, all, mine, bytes, packed);
     if (status == RINGTREE_OK) status = rt_graph_unite(&comm->machines, packed, count, &comm->error);
+    if (status == RINGTREE_OK) seat_ranks(comm, all);
     free(packed);
     free(bytes);
     return status;

@@ -26,7 +26,7 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_ALGORITHM] = TEXT("ALGORITHM", "",
         "forces an algorithm: a name such as ring for every collective, or a list such as "
         "all_reduce=ring,broadcast=tree; empty: chosen for each call; an impossible one is an error"),
-    [RT_TRANSPORTS] = TEXT("TRANSPORTS", "shm,tcp",
+    [RT_TRANSPORTS] = TEXT("TRANSPORTS", "shm,verbs,tcp",
         "transports that may be used, preferred first; tcp alone switches shared memory off"),
     [RT_INTERFACE] = TEXT("INTERFACE", "",
         "network interfaces to use: beginnings of names (eth,ib), exact names (=eth0,eth1), or all but these "
@@ -55,15 +55,43 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_TCP_CONGESTION] = TEXT("TCP_CONGESTION", "",
         "congestion control of data connections between machines: a name such as cubic, bbr or dctcp; empty: the "
         "system's; connections within a machine always take reno, which never slows what is never lost"),
+    [RT_VERBS_DEVICES] = TEXT("VERBS_DEVICES", "",
+        "RDMA devices to use, in full: mlx5_0,mlx5_1:2 (the number after the colon is a port); several share the load; "
+        "empty: the fastest that are near this rank's cores"),
+    [RT_VERBS_GID_INDEX] = NUMBER("VERBS_GID_INDEX", "", "", 0, 255,
+        "which GID of an RDMA port to use; empty: on RoCE that of the address which ringtree uses, version 2"),
+    [RT_VERBS_PKEY] = NUMBER("VERBS_PKEY", "", "0", 0, 65535,
+        "InfiniBand partition, in decimal; 0: the port's first"),
+    [RT_VERBS_TRAFFIC_CLASS] = NUMBER("VERBS_TRAFFIC_CLASS", "", "0", 0, 255,
+        "traffic class of RDMA packets (on RoCE the DSCP times 4), for the switches' flow control"),
+    [RT_VERBS_SERVICE_LEVEL] = NUMBER("VERBS_SERVICE_LEVEL", "", "0", 0, 15,
+        "InfiniBand service level"),
+    [RT_VERBS_TIMEOUT] = NUMBER("VERBS_TIMEOUT", "", "16", 1, 31,
+        "how long an RDMA device waits for an acknowledgement: 4.096 us times 2 to this power (16: 0.27 s)"),
+    [RT_VERBS_RETRY] = NUMBER("VERBS_RETRY", "", "7", 0, 7,
+        "how often it then sends again before the connection breaks"),
+    [RT_VERBS_QPS] = NUMBER("VERBS_QPS", "", "1", 1, 8,
+        "queue pairs per RDMA port between two ranks, at most 8 over all ports; long slices are cut over them"),
+    [RT_VERBS_SLOT_BYTES] = SIZE("VERBS_SLOT_BYTES", "128K", 4 * KIB, 64 * MIB,
+        "size of one slice on a verbs link, in pinned memory; unless it is set, less in communicators of more than 128 "
+        "ranks, down to 16K"),
+    [RT_VERBS_ODP] = BOOL("VERBS_ODP", "0",
+        "1: memory is registered with on-demand paging where the device can, so that it is not pinned"),
+    [RT_VERBS_FAILOVER] = CHOICE("VERBS_FAILOVER", "port off",
+        "when an RDMA connection breaks: port: only other ports take over; off: the operation fails; empty: other "
+        "ports, then tcp"),
     [RT_DIRECT] = BOOL("DIRECT", "1",
         "0: ranks that share memory do not use the direct paths (one-shot for small, two-shot for large arrays)"),
+    [RT_BIND] = BOOL("BIND", "1",
+        "1: on a machine with several NUMA domains each rank, and its progress thread, keeps to its share of them, "
+        "unless it is bound already; 0: they run where the system puts them"),
     [RT_TOPOLOGY] = TEXT("TOPOLOGY", "",
         "the machine of this rank, where what is seen of it is not true, as in many virtual machines: a file with "
         "NCCL's or hwloc's XML, which is completed by what is seen, or words as ringtree-topo takes; empty: what is "
         "seen"),
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
-        "blocks of all_gather and all_to_all are read straight from the other process (process_vm_readv); on: wherever "
-        "the kernel allows it; empty: where it is also fast"),
+        "blocks of all_gather, all_to_all, gather and scatter are copied straight between processes (process_vm_readv "
+        "and writev); on: wherever the kernel allows it; empty: where it is also fast"),
     [RT_COMPRESS_BELOW] = SIZE("COMPRESS_BELOW", "2G", 0, UINT64_C(1) << 50,
         "bytes a second: a call with a codec compresses between nodes whose links are slower; 0: never"),
     [RT_LINK_RATE] = SIZE("LINK_RATE", "0", 0, UINT64_C(1) << 50,

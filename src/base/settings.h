@@ -15,7 +15,7 @@
 enum rt_setting {
     RT_TIMEOUT_MS,       /* u64, 300000 */
     RT_ALGORITHM,        /* text: "ring" or "all_reduce=ring,broadcast=tree"; "" = chosen */
-    RT_TRANSPORTS,       /* text list in order of preference: "shm,tcp" */
+    RT_TRANSPORTS,       /* text list in order of preference: "shm,verbs,tcp" */
     RT_INTERFACE,        /* text: prefix list, '=' exact, '^' exclude */
     RT_HOST,             /* text: pretend to be on this host; ranks with different values share no memory */
     RT_LOG,              /* text: "", error, warn, info, debug */
@@ -28,7 +28,18 @@ enum rt_setting {
     RT_TCP_SOCKETS,      /* u64: sockets per link, 0 = chosen */
     RT_TCP_SLOT_BYTES,   /* size, 256K */
     RT_TCP_CONGESTION,   /* text: congestion control between machines; "" = the system's */
+    RT_VERBS_DEVICES,    /* text list: "mlx5_0,mlx5_1:2"; "" = all */
+    RT_VERBS_GID_INDEX,  /* u64 or unset = chosen */
+    RT_VERBS_PKEY,       /* u64: partition, 0 = the first */
+    RT_VERBS_TRAFFIC_CLASS, RT_VERBS_SERVICE_LEVEL,
+    RT_VERBS_TIMEOUT,    /* u64, 16: 4.096 us * 2^n */
+    RT_VERBS_RETRY,      /* u64, 7 */
+    RT_VERBS_QPS,        /* u64, 1: per port */
+    RT_VERBS_SLOT_BYTES, /* size, 128K; by default less for many ranks */
+    RT_VERBS_ODP,        /* bool, 0 */
+    RT_VERBS_FAILOVER,   /* text: "", port, off */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_BIND,             /* bool, 1: ranks keep to their share of the NUMA domains */
     RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */

@@ -110,6 +110,7 @@ struct rt_engine {
     struct rt_fabric            fabric;
     const struct rt_transport **reach;    /* per peer; NULL for this rank */
     uint32_t                   *node_of;  /* per rank */
+    bool                        announced[4]; /* per transport that there is: it told the others of its end */
     struct rt_layout            layout;
     struct rt_wire            **wires;    /* [(sender * RT_LINK_LANES + lane) * nranks + peer] */
     struct rt_wire             *all_wires;

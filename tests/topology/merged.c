@@ -80,8 +80,8 @@ static void lies(struct rank *self)
 {
     const struct lie *lie = self->argument;
     const struct rt_graph *g = NULL;
-    const struct { uint32_t length, status; } notice = { lie->length, lie->status };
-    uint64_t all[2];
+    const struct { uint32_t length, status, teller; int32_t domain; } notice = { lie->length, lie->status, 1, 0 };
+    uint32_t all[8];
     uint8_t *room = calloc(1, 1 << 20);
 
     if (self->rank == 0) {
@@ -89,9 +89,9 @@ static void lies(struct rank *self)
         CHECK_THAT(status != RINGTREE_OK && !g, "%s", lie->said);
         CHECK_HAS(ringtree_last_error(self->comm), lie->said);
     } else {
-        CHECK_EQ(ringtree_all_gather(self->comm, &notice, all, 8, RINGTREE_UINT8, NULL), RINGTREE_OK);
+        CHECK_EQ(ringtree_all_gather(self->comm, &notice, all, sizeof notice, RINGTREE_UINT8, NULL), RINGTREE_OK);
         if (lie->bytes) {
-            const uint32_t honest = (uint32_t)all[0];
+            const uint32_t honest = all[0];
             CHECK_EQ(ringtree_broadcast(self->comm, room, room, honest, RINGTREE_UINT8, 0, NULL), RINGTREE_OK);
             memcpy(room, lie->bytes, lie->length);
             CHECK_EQ(ringtree_broadcast(self->comm, room, room, lie->length, RINGTREE_UINT8, 1, NULL), RINGTREE_OK);
