@@ -3,13 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct buffers {
-    const void *input;
-    void       *output;
-    size_t      input_blocks, output_blocks; /* of `count` elements; 0: this rank has none */
-    size_t      in_place_input, in_place_output; /* block that may lie on the other buffer's start */
-};
-
 static ringtree_status bad(ringtree_comm *comm, const char *name, const char *what)
 {
     return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_%s on rank %u: %s", name, comm->rank, what);
@@ -36,7 +29,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 }
 
 /* In place means exactly the one alias that the call allows; any other overlap is an error. */
-static ringtree_status check_buffers(ringtree_comm *comm, const char *name, const struct buffers *b,
+static ringtree_status check_buffers(ringtree_comm *comm, const char *name, const struct rt_buffers *b,
                                      struct rt_call *call)
 {
     const size_t most = b->input_blocks > b->output_blocks ? b->input_blocks : b->output_blocks;
@@ -96,20 +89,27 @@ static struct rt_call new_call(ringtree_collective collective, const void *input
     };
 }
 
-/* A collective but for its buffers' shape. `root` RT_NONE: it has none. `op` NULL: it does not reduce. */
-static ringtree_status collective(ringtree_comm *comm, ringtree_collective which, const struct buffers *b, size_t count,
-                                  ringtree_type type, const ringtree_op *op, uint32_t root, ringtree_request **request)
+ringtree_status rt_call_make(ringtree_comm *comm, struct rt_call *call, ringtree_collective which,
+                             const struct rt_buffers *b, size_t count, ringtree_type type, const ringtree_op *op,
+                             uint32_t root)
 {
     const char *name = ringtree_collective_name(which);
-    struct rt_call call = new_call(which, b->input, b->output, count, type, root);
+    *call = new_call(which, b->input, b->output, count, type, root);
     ringtree_status status = check_type(comm, name, type);
-    if (status == RINGTREE_OK && op) status = take_op(comm, name, *op, &call);
-    if (status == RINGTREE_OK) status = check_buffers(comm, name, b, &call);
+    if (status == RINGTREE_OK && op) status = take_op(comm, name, *op, call);
+    return status == RINGTREE_OK ? check_buffers(comm, name, b, call) : status;
+}
+
+static ringtree_status collective(ringtree_comm *comm, ringtree_collective which, const struct rt_buffers *b,
+                                  size_t count, ringtree_type type, const ringtree_op *op, uint32_t root,
+                                  ringtree_request **request)
+{
+    struct rt_call call;
+    ringtree_status status = rt_call_make(comm, &call, which, b, count, type, op, root);
     return status == RINGTREE_OK ? rt_collective_start(comm, &call, request) : status;
 }
 
-/* What every call begins with. A group's calls have no request of their own. */
-static ringtree_status enter(ringtree_comm *comm, ringtree_collective which, ringtree_request **request)
+ringtree_status rt_call_enter(ringtree_comm *comm, ringtree_collective which, ringtree_request **request)
 {
     static const char *const names[RINGTREE_COLLECTIVE_COUNT] = {
         "ringtree_all_reduce", "ringtree_reduce", "ringtree_broadcast", "ringtree_reduce_scatter",
@@ -128,82 +128,84 @@ static ringtree_status enter(ringtree_comm *comm, ringtree_collective which, rin
 ringtree_status ringtree_all_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_op op, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_ALL_REDUCE, request);
+    ringtree_status status;
+    if (!request && rt_all_reduce_again(comm, input, output, count, type, op, &status)) return status;
+    status = rt_call_enter(comm, RINGTREE_ALL_REDUCE, request);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, 1, 1, 0, 0 };
+    const struct rt_buffers b = { input, output, 1, 1, 0, 0 };
     return collective(comm, RINGTREE_ALL_REDUCE, &b, count, type, &op, RT_NONE, request);
 }
 
 ringtree_status ringtree_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
                                 ringtree_type type, ringtree_op op, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_REDUCE, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_REDUCE, request);
     if (status == RINGTREE_OK) status = check_peer(comm, "reduce", "root", root);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, 1, comm->rank == root, 0, 0 };
+    const struct rt_buffers b = { input, output, 1, comm->rank == root, 0, 0 };
     return collective(comm, RINGTREE_REDUCE, &b, count, type, &op, root, request);
 }
 
 ringtree_status ringtree_broadcast(ringtree_comm *comm, const void *input, void *output, size_t count,
                                    ringtree_type type, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_BROADCAST, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_BROADCAST, request);
     if (status == RINGTREE_OK) status = check_peer(comm, "broadcast", "root", root);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, comm->rank == root, 1, 0, 0 };
+    const struct rt_buffers b = { input, output, comm->rank == root, 1, 0, 0 };
     return collective(comm, RINGTREE_BROADCAST, &b, count, type, NULL, root, request);
 }
 
 ringtree_status ringtree_reduce_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
                                         ringtree_type type, ringtree_op op, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_REDUCE_SCATTER, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_REDUCE_SCATTER, request);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, comm->nranks, 1, comm->rank, 0 };
+    const struct rt_buffers b = { input, output, comm->nranks, 1, comm->rank, 0 };
     return collective(comm, RINGTREE_REDUCE_SCATTER, &b, count, type, &op, RT_NONE, request);
 }
 
 ringtree_status ringtree_all_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_ALL_GATHER, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_ALL_GATHER, request);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, 1, comm->nranks, 0, comm->rank };
+    const struct rt_buffers b = { input, output, 1, comm->nranks, 0, comm->rank };
     return collective(comm, RINGTREE_ALL_GATHER, &b, count, type, NULL, RT_NONE, request);
 }
 
 ringtree_status ringtree_all_to_all(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_ALL_TO_ALL, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_ALL_TO_ALL, request);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, comm->nranks, comm->nranks, 0, 0 };
+    const struct rt_buffers b = { input, output, comm->nranks, comm->nranks, 0, 0 };
     return collective(comm, RINGTREE_ALL_TO_ALL, &b, count, type, NULL, RT_NONE, request);
 }
 
 ringtree_status ringtree_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
                                 ringtree_type type, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_GATHER, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_GATHER, request);
     if (status == RINGTREE_OK) status = check_peer(comm, "gather", "root", root);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, 1, comm->rank == root ? comm->nranks : 0, 0, root };
+    const struct rt_buffers b = { input, output, 1, comm->rank == root ? comm->nranks : 0, 0, root };
     return collective(comm, RINGTREE_GATHER, &b, count, type, NULL, root, request);
 }
 
 ringtree_status ringtree_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
                                  ringtree_type type, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_SCATTER, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_SCATTER, request);
     if (status == RINGTREE_OK) status = check_peer(comm, "scatter", "root", root);
     if (status != RINGTREE_OK) return status;
-    const struct buffers b = { input, output, comm->rank == root ? comm->nranks : 0, 1, root, 0 };
+    const struct rt_buffers b = { input, output, comm->rank == root ? comm->nranks : 0, 1, root, 0 };
     return collective(comm, RINGTREE_SCATTER, &b, count, type, NULL, root, request);
 }
 
 ringtree_status ringtree_barrier(ringtree_comm *comm, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_BARRIER, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_BARRIER, request);
     if (status != RINGTREE_OK) return status;
     /* where it goes as an all_reduce it carries one byte that nobody reads */
     struct rt_call call =
@@ -217,7 +219,7 @@ ringtree_status ringtree_barrier(ringtree_comm *comm, ringtree_request **request
 static ringtree_status message(ringtree_comm *comm, const char *name, const void *memory, size_t count,
                                ringtree_type type, uint32_t peer, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_SEND_RECV, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_SEND_RECV, request);
     if (status == RINGTREE_OK) status = check_peer(comm, name, "peer", peer);
     if (status == RINGTREE_OK) status = check_type(comm, name, type);
     if (status != RINGTREE_OK) return status;
@@ -331,7 +333,7 @@ ringtree_status ringtree_all_to_all_v(ringtree_comm *comm, const void *input, co
                                       const size_t *input_offsets, void *output, const size_t *output_counts,
                                       const size_t *output_offsets, ringtree_type type, ringtree_request **request)
 {
-    ringtree_status status = enter(comm, RINGTREE_ALL_TO_ALL_V, request);
+    ringtree_status status = rt_call_enter(comm, RINGTREE_ALL_TO_ALL_V, request);
     if (status == RINGTREE_OK) status = check_type(comm, "all_to_all_v", type);
     if (status != RINGTREE_OK) return status;
     const struct side in = { "input", (void *)(uintptr_t)input, input_counts, input_offsets };

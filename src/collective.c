@@ -63,11 +63,43 @@ static bool is_alone(const ringtree_comm *comm)
     return !comm->grouping && !engine->first && !engine->transfers && !engine->progress_thread_runs;
 }
 
+static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, const struct rt_direct *begun)
+{
+    struct rt_operation *operation = rt_engine_operation(comm->engine);
+    if (!operation) return give_up(comm, no_memory(comm));
+    operation->method = RT_BY_DIRECT;
+    operation->call = *call;
+    return begin(comm, operation, begun, NULL);
+}
+
+/* Keeps what was checked and planned, for a call like it. */
+static void remember(ringtree_comm *comm, const struct rt_call *call)
+{
+    if (rt_line_goes(comm->engine->exchange, call)) comm->again = *call;
+}
+
+bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
+                         ringtree_op op, ringtree_status *status)
+{
+    if (!comm || comm->live != RT_COMM_LIVE) return false;
+    struct rt_call *call = &comm->again;
+    const size_t bytes = count * call->element;
+    const uintptr_t apart = (uintptr_t)input - (uintptr_t)output; /* below `bytes` either way: they overlap */
+    if (call->count != count || call->type != type || call->frame.op != op || !count || !input || !output) return false;
+    if (apart && (apart < bytes || -apart < bytes)) return false;
+    if (!is_alone(comm) || rt_engine_failed(comm->engine) || !rt_line_goes(comm->engine->exchange, call)) return false;
+    struct rt_direct direct;
+    call->input = input;
+    call->output = output;
+    call->in_place = !apart;
+    *status = rt_engine_again(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
+    return true;
+}
+
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
 {
     struct rt_plan plan = { RT_BY_NOTHING, NULL, 0, 0 };
     struct rt_direct direct = { 0 };
-    const struct rt_direct *begun = NULL;
     const struct rt_program *program = NULL;
     ringtree_status status = RINGTREE_OK;
     const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
@@ -76,8 +108,8 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
                                 &plan, &comm->error);
     if (plan.method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan.method == RT_BY_DIRECT && !request && is_alone(comm)) {
-        if (rt_engine_direct(comm->engine, call, &direct)) return RINGTREE_OK;
-        begun = &direct;
+        remember(comm, call);
+        return rt_engine_direct(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
     }
     rt_engine_lock(comm->engine);
     if (status == RINGTREE_OK && plan.method == RT_BY_PROGRAM)
@@ -90,7 +122,7 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     operation->program = program;
     operation->slice_bytes = plan.slice_bytes;
     operation->call = *call;
-    return begin(comm, operation, begun, request);
+    return begin(comm, operation, NULL, request);
 }
 
 ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, struct rt_transfer *sends,
@@ -115,6 +147,22 @@ ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, st
     operation->call = *call;
     operation->sends = sends;
     operation->recvs = recvs;
+    return begin(comm, operation, NULL, request);
+}
+
+ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *call,
+                                    const struct rt_compression *compression, ringtree_request **request)
+{
+    rt_engine_lock(comm->engine);
+    ringtree_status status =
+        rt_compress_open(comm->engine, compression, (ringtree_collective)call->frame.collective, call->frame.root,
+                         &comm->error);
+    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    rt_engine_unlock(comm->engine);
+    if (!operation) return give_up(comm, status == RINGTREE_OK ? no_memory(comm) : status);
+    operation->method = RT_BY_CODEC;
+    operation->call = *call;
+    operation->compression = *compression;
     return begin(comm, operation, NULL, request);
 }
 

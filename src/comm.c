@@ -1,5 +1,5 @@
 /* Communicators: made from a meeting, ended together. */
-#include "comm.h"
+#include "bind.h"
 #include "base/log.h"
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,7 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
         comm->requests = next;
     }
     if (comm->logging) rt_log_close();
+    rt_graph_free(comm->machines);
     free(comm->node_of);
     comm->live = 0;
     free(comm);
@@ -51,6 +52,20 @@ static ringtree_status node_start(ringtree_comm *comm, struct rt_error *error)
     return RINGTREE_OK;
 }
 
+static ringtree_status engine_start(ringtree_comm *comm, bool progress_thread, struct rt_error *error)
+{
+    struct rt_near *near = rt_bind_rank(comm);
+    ringtree_status status = node_start(comm, error);
+    if (status == RINGTREE_OK) {
+        const struct rt_fabric fabric = { comm->rank, comm->nranks, &comm->settings, &rt_system_clock, comm->control,
+                                          comm->node };
+        status = rt_engine_open(&comm->engine, &fabric, comm->node_of, comm->timeout_ms, error);
+    }
+    if (status == RINGTREE_OK && progress_thread) status = rt_bind_progress(comm, near, error);
+    free(near);
+    return status;
+}
+
 static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *meeting, bool progress_thread,
                                   struct rt_error *error)
 {
@@ -60,14 +75,7 @@ static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *
     const struct rt_control_options options = { comm->rank, comm->nranks, comm->timeout_ms, meeting, &comm->settings,
                                                 &rt_system_clock, rt_engine_transports(&comm->settings) };
     status = rt_control_open(&comm->control, &options, error);
-    if (status == RINGTREE_OK)
-        status = node_start(comm, error);
-    if (status != RINGTREE_OK) return status;
-    const struct rt_fabric fabric = { comm->rank, comm->nranks, &comm->settings, &rt_system_clock, comm->control,
-                                      comm->node };
-    status = rt_engine_open(&comm->engine, &fabric, comm->node_of, comm->timeout_ms, error);
-    if (status == RINGTREE_OK && progress_thread) status = rt_progress_start(comm->engine, error);
-    return status;
+    return status == RINGTREE_OK ? engine_start(comm, progress_thread, error) : status;
 }
 
 ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *settings,

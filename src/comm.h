@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "plan.h"
+#include "topology/graph.h"
 #include <stdatomic.h>
 
 #define RT_COMM_LIVE  UINT64_C(0x52696e677472656d)
@@ -21,6 +22,12 @@ struct rt_premul {
 struct rt_private_memory {
     struct rt_private_memory *next;
     void                     *pointer;
+};
+
+/* What a core of the slowest rank encodes, in bytes of float32 a second; see codec_choice.c. */
+struct rt_codec_rates {
+    bool   known;
+    double encode[RT_CODEC_KIND_COUNT], decode[RT_CODEC_KIND_COUNT], select;
 };
 
 struct ringtree_comm {
@@ -41,7 +48,11 @@ struct ringtree_comm {
     struct rt_transfer  *group_sends, *group_recvs, **group_sends_end, **group_recvs_end;
     uint32_t             group_parts;
     unsigned char        barrier_byte[2];
+    struct rt_codec_rates codec_rates;
+    struct rt_call       again; /* the last small all-reduce; count 0: none yet */
     struct rt_last_plan  last_plan[RINGTREE_COLLECTIVE_COUNT];
+    int32_t              domain;    /* the NUMA domain that this rank runs in; -1: several, unknown */
+    struct rt_graph     *machines;  /* NULL until rt_comm_machines() */
 };
 
 /* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. */
@@ -49,6 +60,13 @@ ringtree_status rt_comm_check(ringtree_comm *comm, const char *call);
 
 ringtree_status rt_comm_make(ringtree_comm **comm, const struct rt_settings *settings, const struct rt_meeting *meeting,
                              uint32_t rank, uint32_t nranks, const ringtree_options *options, struct rt_error *error);
+
+/*
+ * The machines that the ranks live on, in the order of their first ranks, united and finished; each has its host's name
+ * and the attribute "ranks" ("0-3,8"). Collective when called first: the first rank on each machine looks at it, which
+ * takes some 20 ms. What a rank sent is checked; what does not hold is an error that names it. The graph is `comm`'s.
+ */
+ringtree_status rt_comm_machines(ringtree_comm *comm, const struct rt_graph **machines);
 
 /* A request with `parts` parts pending; NULL: no memory. */
 ringtree_request *rt_request_new(ringtree_comm *comm, uint32_t parts);

@@ -243,6 +243,11 @@ ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collecti
     return RINGTREE_OK;
 }
 
+double rt_plan_link_rate(const ringtree_comm *comm)
+{
+    return place_of(comm, 0).link.bandwidth;
+}
+
 /* ---- words */
 
 struct text {

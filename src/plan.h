@@ -23,4 +23,7 @@ struct rt_last_plan {
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
                                struct rt_plan *plan, struct rt_error *error);
 
+/* Bytes a second of the slowest link between nodes (within the node where there is one only): equal on all ranks. */
+double rt_plan_link_rate(const ringtree_comm *comm);
+
 #endif

@@ -55,8 +55,7 @@ static uint32_t read_quota(const char *path)
     return (uint32_t)(quota / period + (quota % period != 0));
 }
 
-/* The line "0::/path" of `membership`. */
-static void read_group(const char *membership, char *group, size_t capacity)
+void rt_cores_group(const char *membership, char *group, size_t capacity)
 {
     char line[PATH_MAX];
     FILE *file = fopen(membership, "re");
@@ -77,7 +76,7 @@ uint32_t rt_cores_quota(const char *membership, const char *root)
     char group[PATH_MAX], path[2 * PATH_MAX];
     uint32_t least = UINT32_MAX;
 
-    read_group(membership, group, sizeof(group));
+    rt_cores_group(membership, group, sizeof(group));
     for (char *end = group + strlen(group); end;) { /* every group above limits as well */
         *end = '\0';
         snprintf(path, sizeof(path), "%s%s/cpu.max", root, group);

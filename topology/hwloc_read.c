@@ -215,32 +215,50 @@ static uint32_t only_processor(const struct converter *c, uint32_t place)
     return count[RT_PACKAGE] ? last[RT_PACKAGE] : place;
 }
 
+static bool is_core_or_cache(hwloc_obj_t object)
+{
+    return object->type >= HWLOC_OBJ_CORE && object->type <= HWLOC_OBJ_L3CACHE;
+}
+
+/* Whether memory or devices are near to only some of what is inside. */
+static bool is_divided(hwloc_obj_t object)
+{
+    for (unsigned i = 0; i < object->arity; i++)
+        if (object->children[i]->memory_first_child || object->children[i]->io_first_child ||
+            is_divided(object->children[i]))
+            return true;
+    return false;
+}
+
+static uint32_t add_package(struct converter *c, hwloc_obj_t object)
+{
+    const uint32_t v = rt_graph_add(c->graph, RT_PACKAGE, c->machine);
+
+    if (v == RT_NO_VERTEX)
+        return v;
+    c->graph->vertex[v].number = (int32_t)object->os_index;
+    keep_info(c, v, object, "CPUVendor", "vendor");
+    keep_info(c, v, object, "CPUFamilyNumber", "familyid");
+    keep_info(c, v, object, "CPUModelNumber", "modelid");
+    keep_info(c, v, object, "CPUModel", "model");
+    return v;
+}
+
 static void convert(struct converter *c, hwloc_obj_t object, uint32_t place)
 {
+    if (object->type == HWLOC_OBJ_PACKAGE)
+        place = add_package(c, object);
     if (rt_graph_failed(c->graph) || c->depth >= MOST_DEPTH)
         return;
-    if (object->type == HWLOC_OBJ_PACKAGE) {
-        place = rt_graph_add(c->graph, RT_PACKAGE, c->machine);
-        if (place == RT_NO_VERTEX)
-            return;
-        c->graph->vertex[place].number = (int32_t)object->os_index;
-        keep_info(c, place, object, "CPUVendor", "vendor");
-        keep_info(c, place, object, "CPUFamilyNumber", "familyid");
-        keep_info(c, place, object, "CPUModelNumber", "modelid");
-        keep_info(c, place, object, "CPUModel", "model");
-    }
     /* one memory for several packages is near to none of them */
     if (object->type != HWLOC_OBJ_MACHINE || !has_packages(object))
         place = add_memory(c, object, place);
     c->depth++;
-    for (unsigned i = 0; i < object->arity; i++) {
-        hwloc_obj_t child = object->children[i];
-        if (child->type == HWLOC_OBJ_L3CACHE || (child->type >= HWLOC_OBJ_CORE && child->type <= HWLOC_OBJ_PU) ||
-            child->type == HWLOC_OBJ_L2CACHE || child->type == HWLOC_OBJ_L1CACHE)
-            add_cores(c, child, place);
-        else
-            convert(c, child, place);
-    }
+    if (is_core_or_cache(object) && !is_divided(object))
+        add_cores(c, object, place);
+    else
+        for (unsigned i = 0; i < object->arity; i++)
+            convert(c, object->children[i], place);
     if (place == c->machine && !rt_graph_failed(c->graph))
         place = only_processor(c, place);
     for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling)

@@ -252,9 +252,9 @@ static void get_machine(struct reader *r, const struct rt_packed *packed, uint32
     for (uint32_t i = 0; i < edges && !r->damaged && !rt_graph_failed(r->graph); i++)
         get_edge(r, parts);
     if (r->damaged || (r->at != r->length && !rt_graph_failed(r->graph)))
-        rt_graph_refuse(r->graph, RINGTREE_INVALID_ARGUMENT, "the description of machine %u, %zu bytes, is damaged at "
-                                                             "byte "
-                        "%zu, or from another version of ringtree", index, packed->length, r->at);
+        rt_graph_refuse(r->graph, RINGTREE_INVALID_ARGUMENT, "the description of machine %u by rank %u (host %s), %zu "
+                        "bytes, is damaged at byte %zu, or from another version of ringtree", index, packed->rank,
+                        packed->host ? packed->host : "?", packed->length, r->at);
 }
 
 ringtree_status rt_graph_unite(struct rt_graph **united, const struct rt_packed *machine, uint32_t count,

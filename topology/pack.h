@@ -12,6 +12,8 @@
 struct rt_packed {
     const uint8_t *bytes;
     size_t         length;
+    uint32_t       rank; /* where it comes from, for sentences */
+    const char    *host;
 };
 
 /* *bytes is the caller's to free. A machine whose bytes would be too many is RINGTREE_UNSUPPORTED. */

@@ -33,7 +33,11 @@ _Static_assert(sizeof(struct rt_frame) == 32, "the wire format");
 struct rt_control; /* bootstrap/control.h: authenticated connections */
 struct rt_node;    /* shm/node.h: the memory shared with the ranks on this machine */
 struct rt_tcp_pair;
+<<<<<<< HEAD
 struct rt_ucx;
+=======
+struct rt_verbs;
+>>>>>>> main
 struct rt_fabric {
     uint32_t                  rank, nranks;
     const struct rt_settings *settings;
@@ -41,7 +45,11 @@ struct rt_fabric {
     struct rt_control        *control;
     struct rt_node           *node; /* NULL: no shared memory */
     struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
+<<<<<<< HEAD
     struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
+=======
+    struct rt_verbs          *verbs; /* the verbs transport's own: devices, ports, connections */
+>>>>>>> main
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */
@@ -95,10 +103,25 @@ struct rt_transport {
     void (*close)(struct rt_link *link);
     /* For sentences: "shm", "tcp 10.0.0.1:4242 (eth0), 2 sockets". */
     const char *(*describe)(struct rt_link *link, char *text, size_t capacity);
+
+    /*
+     * Optional, for transports whose reach depends on what both ends have. Before reaches() is asked, each rank writes
+     * up to RT_ANNOUNCEMENT bytes on its own end (they are zero before), then hears what all ranks wrote: rank r at
+     * all + r * stride, valid during the call. leave() is called once after the last link is closed.
+     */
+    void (*announce)(struct rt_fabric *fabric, void *mine);
+    void (*hear)(struct rt_fabric *fabric, const void *all, size_t stride);
+    void (*leave)(struct rt_fabric *fabric);
+    uint32_t (*slot_bytes)(const struct rt_settings *settings, uint32_t nranks); /* of its links */
 };
+#define RT_ANNOUNCEMENT 128
 
 extern const struct rt_transport rt_transport_shm;
 extern const struct rt_transport rt_transport_tcp;
+<<<<<<< HEAD
 extern const struct rt_transport rt_transport_ucx;
+=======
+extern const struct rt_transport rt_transport_verbs;
+>>>>>>> main
 
 #endif

@@ -345,6 +345,149 @@ uint32_t ringtree_local_size(const ringtree_comm *comm);
 /* "0.1.0": of the library at run time. */
 const char *ringtree_version(void);
 
+/* ------------------------------------------------------------------ 7. compression
+ *
+ * The array travels between nodes in fewer bytes, with a stated error; inside a node its sum is exact.
+ * docs/compression.md has the contract, the bounds and the bytes.
+ *
+ *     ringtree_codec codec = RINGTREE_CODEC_DEFAULT;
+ *     codec.kind = RINGTREE_CODEC_Q8;
+ *     ringtree_all_reduce_compressed(comm, in, out, count, RINGTREE_FLOAT32, RINGTREE_SUM, &codec, NULL, NULL);
+ *
+ * Each rank's values are rounded once on their way to the rank that adds them, in float32 and in a fixed order, and the
+ * sum is rounded once: two roundings, however many ranks there are. For q8 an element of the sum is off by at most
+ * (the sum over ranks of the largest magnitude of its block + that of the summed block) / 254.
+ * All ranks get the same bits. NaN and infinity arrive where they would without a codec.
+ *
+ * Where all ranks share memory, or links are faster than RINGTREE_COMPRESS_BELOW, or the tensor has fewer than 1,024
+ * elements or one dimension, the call is the exact one and as fast as it.
+ */
+
+typedef enum ringtree_codec_kind {
+    RINGTREE_CODEC_NONE = 0, /* float32 as it is */
+    RINGTREE_CODEC_BF16 = 1, /* half the bytes; rounded to nearest even, added in float32 */
+    RINGTREE_CODEC_FP16 = 2,
+    RINGTREE_CODEC_Q8   = 3, /* a quarter: int8 with a scale per block */
+    RINGTREE_CODEC_Q4   = 4, /* an eighth; wants feedback */
+    RINGTREE_CODEC_TOPK = 5, /* the largest elements only; wants feedback */
+    RINGTREE_CODEC_AUTO = 6  /* what is fastest of those allowed, or none; see ringtree_codec_explain() */
+} ringtree_codec_kind;
+
+#define RINGTREE_CODEC_STOCHASTIC  1u  /* q8, q4: rounded at random so that the mean is right; else to nearest */
+#define RINGTREE_CODEC_INT8_VALUES 2u  /* topk sends int8 values instead of float32 */
+#define RINGTREE_CODEC_FEEDBACK    4u  /* what was not sent is kept in the state and sent later */
+#define RINGTREE_CODEC_RESELECT    8u  /* topk: sums are cut to `ratio` too, so that volume does not grow with ranks;
+                                          with feedback only */
+#define RINGTREE_CODEC_FORCE       16u /* compress wherever ranks are, each as if on a node of its own: for tests */
+#define RINGTREE_CODEC_SMALL       32u /* compress small and one-dimensional tensors too */
+#define RINGTREE_CODEC_BY_RING     64u /* for comparison only: encoded anew at each hop, the error grows with ranks */
+#define RINGTREE_CODEC_BY_TREE     128u
+
+/* Equal on all ranks. Begin with RINGTREE_CODEC_DEFAULT. Copied by each call. */
+typedef struct ringtree_codec {
+    size_t              size; /* sizeof(ringtree_codec) */
+    ringtree_codec_kind kind;
+    uint32_t            flags;      /* RINGTREE_CODEC_... */
+    uint32_t            block;      /* elements that share a scale: a power of two, 32 to 4096; 0: 256. topk: 0 */
+    float               ratio;      /* topk: the share of elements to send, 0.001 to 0.25; 0: 0.01 */
+    float               momentum;   /* above 0: momentum correction with this factor; see ringtree_clip() */
+    uint32_t            dimensions; /* of the tensor: 1 (biases, norms) stays exact; 0: not said */
+    uint32_t            allowed;    /* auto: bits 1u << kind; 0: bf16 and q8 */
+} ringtree_codec;
+#define RINGTREE_CODEC_DEFAULT { sizeof(ringtree_codec), RINGTREE_CODEC_NONE, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * What one tensor keeps from call to call on one rank: what was not sent yet, momentum, the step that seeds stochastic
+ * rounding, and counts. Needed for feedback and momentum, else optional (NULL).
+ */
+typedef struct ringtree_codec_state ringtree_codec_state;
+
+/*
+ * Zeroed, for `count` elements: those of the array that this rank gives (all blocks in reduce_scatter, one in
+ * all_gather). Keeps what `codec` needs: its flags and momentum count, not its kind. Owned by the caller, who ends it
+ * with ringtree_codec_state_free(). It belongs to a call from its start until its request is finished.
+ * RINGTREE_INVALID_ARGUMENT or RINGTREE_NO_MEMORY; the sentence is in ringtree_last_error(NULL).
+ */
+ringtree_status ringtree_codec_state_create(ringtree_codec_state **state, size_t count, const ringtree_codec *codec);
+void ringtree_codec_state_free(ringtree_codec_state *state); /* NULL is accepted */
+
+/* As just created. */
+void ringtree_codec_state_reset(ringtree_codec_state *state);
+
+/*
+ * To bytes and back, for checkpoints: a run that loads what was saved goes on to the bit. Save needs
+ * ringtree_codec_state_bytes() of room. Load takes bytes of a state made for the same count and codec, and checks
+ * version, shape and a hash; after RINGTREE_INVALID_ARGUMENT (ringtree_last_error(NULL)) the state is as before.
+ * After a failed collective, load the state that was saved before it.
+ */
+size_t ringtree_codec_state_bytes(const ringtree_codec_state *state);
+ringtree_status ringtree_codec_state_save(ringtree_codec_state *state, void *bytes, size_t capacity);
+ringtree_status ringtree_codec_state_load(ringtree_codec_state *state, const void *bytes, size_t length);
+
+/* What the calls with this state came across, on this rank. */
+typedef struct ringtree_codec_report {
+    size_t              size;             /* sizeof(ringtree_codec_report) */
+    uint64_t            calls;            /* since the state was created or reset */
+    uint64_t            nonfinite_blocks; /* encoded here with NaN or infinity: they travel as they are */
+    uint64_t            kept;             /* topk: elements that were sent as value and place */
+    uint64_t            sent_bytes;       /* of codes, to other nodes */
+    ringtree_codec_kind last_kind;        /* of the last call: none where it was exact */
+} ringtree_codec_report;
+
+/* Fills *report, whose size is set. `state` NULL: all zero. */
+ringtree_status ringtree_codec_state_report(const ringtree_codec_state *state, ringtree_codec_report *report);
+
+/*
+ * As the calls without _compressed, for `type` RINGTREE_FLOAT32 and `op` RINGTREE_SUM or RINGTREE_AVG, with a codec.
+ * `state` may be NULL without feedback and momentum. reduce_scatter and then all_gather gives the bits of all_reduce
+ * if `count` is a multiple of the block (4,096 for topk) and rounding is to nearest.
+ *
+ * RINGTREE_INVALID_ARGUMENT  also for a codec or a state that cannot be; nothing was sent
+ * RINGTREE_UNSUPPORTED       another type or op
+ * RINGTREE_MISMATCH          also for another codec on another rank, and for bytes that no codec writes
+ */
+ringtree_status ringtree_all_reduce_compressed(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                               ringtree_type type, ringtree_op op, const ringtree_codec *codec,
+                                               ringtree_codec_state *state, ringtree_request **request);
+ringtree_status ringtree_reduce_scatter_compressed(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                                   ringtree_type type, ringtree_op op, const ringtree_codec *codec,
+                                                   ringtree_codec_state *state, ringtree_request **request);
+ringtree_status ringtree_all_gather_compressed(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                               ringtree_type type, const ringtree_codec *codec,
+                                               ringtree_codec_state *state, ringtree_request **request);
+ringtree_status ringtree_broadcast_compressed(ringtree_comm *comm, const void *input, void *output, size_t count,
+                                              ringtree_type type, uint32_t root, const ringtree_codec *codec,
+                                              ringtree_codec_state *state, ringtree_request **request);
+
+/*
+ * How far one rounding moves an element at most in a block whose largest magnitude is `peak`; topk: if it is sent. A
+ * sum is off by at most the sum of this over the ranks' (with nodes: the nodes' sums') peaks, and this for the peak of
+ * the sum. 0 for a codec that cannot be.
+ */
+double ringtree_codec_bound(const ringtree_codec *codec, double peak);
+
+/* "q8" and so on; "?" for a value that is no kind. */
+const char *ringtree_codec_name(ringtree_codec_kind kind);
+
+/*
+ * Write into `text` whether a call with this codec would compress, with what, and why: for auto the predicted time of
+ * each kind. Collective with RINGTREE_CODEC_AUTO (the first call measures, some ms), else local.
+ */
+ringtree_status ringtree_codec_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
+                                       const ringtree_codec *codec, char *text, size_t capacity);
+
+/*
+ * Momentum correction for topk (Lin et al., Deep Gradient Compression). With codec.momentum = m the state keeps the
+ * momentum of this rank's own gradient g: u = m u + g, v += u, and of v the largest are sent; where they were sent u
+ * and v become 0. The optimiser takes the result as its step, without momentum of its own. Two more parts are here:
+ *
+ * ringtree_clip() scales `gradient` down so that its norm is at most limit / sqrt(ranks), before the call, and
+ * returns the norm that it had. ringtree_warm_ratio() is a ratio for step `step`: 0.25 in step 0, falling by
+ * equal factors to `ratio` in step `steps`.
+ */
+double ringtree_clip(float *gradient, size_t count, double limit, uint32_t ranks);
+float ringtree_warm_ratio(uint64_t step, uint64_t steps, float ratio);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* The words for the numbers of ringtree.h. */
 #include "names.h"
+#include <stdio.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -78,7 +79,27 @@ const char *ringtree_collective_name(ringtree_collective collective)
 
 const char *rt_op_name(ringtree_op op)
 {
-    return op < COUNT(op_names) ? op_names[op] : "premul_sum";
+    return (op & 0xffff) < COUNT(op_names) ? op_names[op & 0xffff] : "premul_sum";
+}
+
+const char *ringtree_codec_name(ringtree_codec_kind kind)
+{
+    static const char *const names[] = { "none", "bf16", "fp16", "q8", "q4", "topk", "auto" };
+    return (size_t)kind < COUNT(names) ? names[kind] : "?";
+}
+
+const char *rt_codec_tag_text(uint32_t op, char *text, size_t capacity)
+{
+    static const char *const flags[] = { "stochastic", "int8 values", "feedback", "reselect",
+                                         "forced", "small too", "by ring", "by tree", "momentum" };
+    const uint32_t tag = op >> 16;
+    text[0] = '\0';
+    if (!(tag & RT_CODEC_TAG)) return text;
+    const char *name = ringtree_codec_name((ringtree_codec_kind)(tag >> 12 & 7));
+    int used = snprintf(text, capacity, ", codec %s, block %u", name, 32u << (tag >> 9 & 7));
+    for (uint32_t i = 0; i < COUNT(flags) && used > 0 && (size_t)used < capacity; i++)
+        if (tag >> i & 1) used += snprintf(text + used, capacity - (size_t)used, ", %s", flags[i]);
+    return text;
 }
 
 #define TEXT_OF(number) #number

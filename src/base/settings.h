@@ -15,7 +15,7 @@
 enum rt_setting {
     RT_TIMEOUT_MS,       /* u64, 300000 */
     RT_ALGORITHM,        /* text: "ring" or "all_reduce=ring,broadcast=tree"; "" = chosen */
-    RT_TRANSPORTS,       /* text list in order of preference: "shm,tcp" */
+    RT_TRANSPORTS,       /* text list in order of preference: "shm,verbs,tcp" */
     RT_INTERFACE,        /* text: prefix list, '=' exact, '^' exclude */
     RT_HOST,             /* text: pretend to be on this host; ranks with different values share no memory */
     RT_LOG,              /* text: "", error, warn, info, debug */
@@ -29,12 +29,26 @@ enum rt_setting {
     RT_TCP_SLOT_BYTES,   /* size, 256K */
     RT_UCX_SLOT_BYTES,   /* size, 256K */
     RT_TCP_CONGESTION,   /* text: congestion control between machines; "" = the system's */
+    RT_VERBS_DEVICES,    /* text list: "mlx5_0,mlx5_1:2"; "" = all */
+    RT_VERBS_GID_INDEX,  /* u64 or unset = chosen */
+    RT_VERBS_PKEY,       /* u64: partition, 0 = the first */
+    RT_VERBS_TRAFFIC_CLASS, RT_VERBS_SERVICE_LEVEL,
+    RT_VERBS_TIMEOUT,    /* u64, 16: 4.096 us * 2^n */
+    RT_VERBS_RETRY,      /* u64, 7 */
+    RT_VERBS_QPS,        /* u64, 1: per port */
+    RT_VERBS_SLOT_BYTES, /* size, 128K; by default less for many ranks */
+    RT_VERBS_ODP,        /* bool, 0 */
+    RT_VERBS_FAILOVER,   /* text: "", port, off */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
+    RT_BIND,             /* bool, 1: ranks keep to their share of the NUMA domains */
+    RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
+    RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */
+    RT_LINK_RATE,        /* size a second: of the link between nodes; 0 = as the planner knows it */
     RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */
     RT_SECRET_FILE,      /* text: file with the shared secret, for launchers that carry none */
     RT_ROOT,             /* text: host:port of rank 0, for RINGTREE_RANK / RINGTREE_SIZE */
-    RT_PORT,             /* u64: port of the root where the launcher names only a host; 0 = derived */
+    RT_ROOT_PORT,        /* u64: port of the root where the launcher names only a host; 0 = derived */
     RT_RANK, RT_SIZE,    /* u64 or unset: given by a launcher */
     RT_LOCAL_RANK, RT_LOCAL_SIZE,
     RT_ID,               /* text, hidden in output: the id in hex, set by ringtree-run */

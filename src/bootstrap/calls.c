@@ -6,6 +6,7 @@
 #include "inside.h"
 #include "base/names.h"
 #include <stdio.h>
+#include <string.h>
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -68,6 +69,19 @@ bool rt_call_at(const struct rt_call_ring *ring, uint64_t ordinal, struct rt_fra
     return true;
 }
 
+/* The codec, or the root. topk has its ratio where others have a root. */
+static int say_codec(const struct rt_frame *frame, char *text, size_t capacity)
+{
+    char codec[120];
+    const char *words = rt_codec_tag_text(frame->op, codec, sizeof codec);
+    float ratio;
+    if (frame->root == RT_NONE) return snprintf(text, capacity, "%s", words);
+    if (!*words || frame->collective == RINGTREE_BROADCAST)
+        return snprintf(text, capacity, "%s, root %u", words, frame->root);
+    memcpy(&ratio, &frame->root, sizeof ratio);
+    return snprintf(text, capacity, "%s, ratio %g", words, (double)ratio);
+}
+
 const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capacity)
 {
     const ringtree_collective collective = (ringtree_collective)frame->collective;
@@ -86,8 +100,8 @@ const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capaci
     if ((collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_REDUCE || collective == RINGTREE_REDUCE_SCATTER) &&
         (size_t)used < capacity)
         used += snprintf(text + used, capacity - (size_t)used, ", %s", rt_op_name(frame->op));
-    if (frame->root != RT_NONE && (size_t)used < capacity)
-        used += snprintf(text + used, capacity - (size_t)used, ", root %u", frame->root);
+    if ((size_t)used < capacity)
+        used += say_codec(frame, text + used, capacity - (size_t)used);
     if ((size_t)used < capacity)
         snprintf(text + used, capacity - (size_t)used, ")");
     return text;

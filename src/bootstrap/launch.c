@@ -164,10 +164,10 @@ static ringtree_status from_torchrun(struct rt_launch *launch, bool *found, cons
         status = rt_env_number("MASTER_PORT", 65534, &has_port, &port, error);
     if (status || launch->nranks == 1)
         return status;
-    if (!*env("MASTER_ADDR") || (!has_port && !settings->number[RT_PORT]))
+    if (!*env("MASTER_ADDR") || (!has_port && !settings->number[RT_ROOT_PORT]))
         return rt_fail(error, RINGTREE_INVALID_SETTING, "RANK and WORLD_SIZE are set, and %s is not: torchrun sets "
                        "it, or set it to where rank 0 runs", *env("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
-    port = settings->number[RT_PORT] ? settings->number[RT_PORT] : port + 1;
+    port = settings->number[RT_ROOT_PORT] ? settings->number[RT_ROOT_PORT] : port + 1;
     join_where(where, sizeof(where), env("MASTER_ADDR"), port);
     snprintf(job, sizeof(job), "torchrun %.200s %.60s restart %.20s", where, env("TORCHELASTIC_RUN_ID"),
              env("TORCHELASTIC_RESTART_COUNT"));
@@ -196,7 +196,8 @@ static ringtree_status from_slurm(struct rt_launch *launch, bool *found, const s
     if (!rt_slurm_first_host(list, host, sizeof(host)))
         return rt_fail(error, RINGTREE_INVALID_SETTING, "SLURM_STEP_NODELIST is \"%.100s\": its first node cannot be "
                        "read; set RINGTREE_ROOT=host:port, where rank 0 runs", list);
-    join_where(where, sizeof(where), host, settings->number[RT_PORT] ? settings->number[RT_PORT] : rt_launch_port(job));
+    join_where(where, sizeof(where), host,
+              settings->number[RT_ROOT_PORT] ? settings->number[RT_ROOT_PORT] : rt_launch_port(job));
     return meet_at(launch, where, "SLURM_STEP_NODELIST", job, settings, error);
 }
 

@@ -15,30 +15,36 @@
 
 /* Before the arrays. */
 struct header {
-    uint64_t magic, version, count, owned_first, owned_count, has_momentum, step;
+    uint64_t magic, version, count, has_residual, has_momentum, step;
 };
 
 static size_t floats_of(const struct rt_codec_state *state)
 {
-    return (size_t)(state->count * (1 + state->has_momentum) + state->owned_count);
+    return (size_t)(state->count * (state->has_residual + state->has_momentum));
+}
+
+static float *arrays_of(struct rt_codec_state *state)
+{
+    return (float *)(state + 1);
 }
 
 ringtree_status rt_codec_state_new(struct rt_codec_state **state, const struct rt_codec_state *shape,
                                    struct rt_error *error)
 {
     *state = NULL;
-    if (shape->count > COUNT_MAX || shape->owned_count > shape->count ||
-        shape->owned_first > shape->count - shape->owned_count || shape->has_momentum > 1)
-        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: elements %" PRIu64 " to +%" PRIu64
-                       " are not in a tensor of %" PRIu64, shape->owned_first, shape->owned_count, shape->count);
+    if (shape->count > COUNT_MAX)
+        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: %" PRIu64 " elements are more than memory holds",
+                       shape->count);
+    if (shape->has_residual > 1 || shape->has_momentum > shape->has_residual)
+        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: momentum needs a residual");
     struct rt_codec_state *made = calloc(1, sizeof *made + floats_of(shape) * sizeof(float));
     if (!made)
         return rt_fail(error, RINGTREE_NO_MEMORY, "codec state: no memory for %zu floats", floats_of(shape));
     *made = *shape;
     made->step = 0;
-    made->residual = (float *)(made + 1);
-    made->owned = made->residual + made->count;
-    made->momentum = made->has_momentum ? made->owned + made->owned_count : NULL;
+    float *arrays = arrays_of(made);
+    made->residual = made->has_residual ? arrays : NULL;
+    made->momentum = made->has_momentum ? arrays + made->count : NULL;
     *state = made;
     return RINGTREE_OK;
 }
@@ -51,7 +57,7 @@ void rt_codec_state_free(struct rt_codec_state *state)
 void rt_codec_state_reset(struct rt_codec_state *state)
 {
     state->step = 0;
-    memset(state->residual, 0, floats_of(state) * sizeof(float));
+    memset(arrays_of(state), 0, floats_of(state) * sizeof(float));
 }
 
 size_t rt_codec_state_bytes(const struct rt_codec_state *state)
@@ -61,8 +67,7 @@ size_t rt_codec_state_bytes(const struct rt_codec_state *state)
 
 static struct header header_of(const struct rt_codec_state *state)
 {
-    return (struct header){ MAGIC, VERSION, state->count, state->owned_first, state->owned_count, state->has_momentum,
-                            state->step };
+    return (struct header){ MAGIC, VERSION, state->count, state->has_residual, state->has_momentum, state->step };
 }
 
 static void hash(unsigned char *out, const unsigned char *bytes, size_t length)
@@ -76,8 +81,13 @@ void rt_codec_state_save(const struct rt_codec_state *state, void *bytes)
     const size_t body = floats_of(state) * sizeof(float);
     unsigned char *to = bytes;
     memcpy(to, &header, sizeof header);
-    memcpy(to + sizeof header, state->residual, body);
+    memcpy(to + sizeof header, state + 1, body);
     hash(to + sizeof header + body, to, sizeof header + body);
+}
+
+static const char *kept(uint64_t residual, uint64_t momentum)
+{
+    return momentum ? "with residual and momentum" : residual ? "with residual" : "without residual";
 }
 
 static ringtree_status check_header(const struct rt_codec_state *state, const struct header *header,
@@ -89,13 +99,11 @@ static ringtree_status check_header(const struct rt_codec_state *state, const st
     if (header->version != VERSION)
         return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: version %" PRIu64 ", this library reads %d",
                        header->version, VERSION);
-    if (header->count != state->count || header->owned_first != state->owned_first ||
-        header->owned_count != state->owned_count || header->has_momentum != state->has_momentum)
-        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: saved for %" PRIu64 " elements, %" PRIu64
-                       " of them owned from %" PRIu64 " on, %s momentum; this one is for %" PRIu64 ", %" PRIu64
-                       " from %" PRIu64 ", %s", header->count, header->owned_count, header->owned_first,
-                       header->has_momentum ? "with" : "without", state->count, state->owned_count, state->owned_first,
-                       state->has_momentum ? "with" : "without");
+    if (header->count != state->count || header->has_residual != state->has_residual ||
+        header->has_momentum != state->has_momentum)
+        return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: saved for %" PRIu64 " elements, %s; this one is "
+                       "for %" PRIu64 ", %s", header->count, kept(header->has_residual, header->has_momentum),
+                       state->count, kept(state->has_residual, state->has_momentum));
     return RINGTREE_OK;
 }
 
@@ -130,7 +138,7 @@ ringtree_status rt_codec_state_load(struct rt_codec_state *state, const void *by
         return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: the bytes are damaged: their hash is another");
     if (!all_finite(from + sizeof header, floats_of(state)))
         return rt_fail(error, RINGTREE_INVALID_ARGUMENT, "codec state: it holds NaN or infinity, which no step leaves");
-    memcpy(state->residual, from + sizeof header, body);
+    memcpy(arrays_of(state), from + sizeof header, body);
     state->step = header.step;
     return RINGTREE_OK;
 }

@@ -1,6 +1,9 @@
 /*
  * What a tensor's error feedback keeps from step to step. The caller owns it: one per tensor and rank. It can be
  * written to bytes and read back, so that a run resumed from a checkpoint goes on as if it had not stopped.
+ *
+ * There is one residual per rank. What a rank leaves out as a sender and what it leaves out as the owner of a sum both
+ * go into it, so a saved state serves whichever ranges the ranks will own later.
  */
 #ifndef RT_CODEC_STATE_H
 #define RT_CODEC_STATE_H
@@ -8,14 +11,12 @@
 #include "codec.h"
 
 struct rt_codec_state {
-    uint64_t count;       /* elements of the tensor */
-    uint64_t owned_first; /* the range that this rank sums */
-    uint64_t owned_count;
-    uint64_t has_momentum; /* 0 or 1 */
-    uint64_t step;        /* seeds stochastic rounding; the caller adds 1 per call */
-    float   *residual;    /* [count] what this rank has not sent */
-    float   *owned;       /* [owned_count] what it has not sent of the sums */
-    float   *momentum;    /* [count], or NULL: see momentum.h */
+    uint64_t count;        /* elements of the tensor */
+    uint64_t has_residual; /* 0 or 1 */
+    uint64_t has_momentum; /* 0 or 1; needs a residual */
+    uint64_t step;         /* seeds stochastic rounding; 1 is added per call */
+    float   *residual;     /* [count] what this rank has not sent, or NULL */
+    float   *momentum;     /* [count], or NULL: see momentum.h */
 };
 
 /*

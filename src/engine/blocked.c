@@ -41,6 +41,8 @@ static void visit_operation(struct visit *visit, const struct rt_operation *oper
             if (!recv->started || recv->moved < recv->bytes) visit_wire(visit, false, RT_LANE_ALL_TO_ALL_V, peer);
             if (!send->started || send->moved < send->bytes) visit_wire(visit, true, RT_LANE_ALL_TO_ALL_V, peer);
         }
+    } else if (operation->method == RT_BY_CODEC) {
+        visit->more = visit->more && rt_compress_blocked(engine, operation, visit->on, visit->context);
     } else if (operation->method == RT_BY_PROGRAM) {
         for (uint32_t lane = 0; lane < operation->program->lanes; lane++) visit_lane(visit, operation, lane);
         for (uint32_t i = 0; i < operation->program->nsenders && visit->more; i++) {

@@ -66,9 +66,10 @@ bool rt_direct_serves(ringtree_collective collective)
     return collective <= RINGTREE_BARRIER;
 }
 
-static bool is_inside(const struct rt_area *area, uint64_t turn)
+/* Only who made the same call can be in the arrays of one that made it. */
+static bool is_inside(const struct rt_area *area, uint32_t hash, uint64_t turn)
 {
-    return atomic_load(&area->line[turn % RT_TURNS]->tag) >> RT_TAG_BITS == turn && atomic_load(&area->done) < turn &&
+    return atomic_load(&area->line[turn % RT_TURNS]->tag) == rt_tag(hash, turn) && atomic_load(&area->done) < turn &&
            atomic_load(&area->left) < turn;
 }
 
@@ -80,8 +81,9 @@ void rt_direct_leave(struct rt_exchange *x, const struct rt_direct *direct)
     const struct timespec moment = { .tv_nsec = 100000 };
     atomic_store(&mine->line[turn % RT_TURNS]->tag, 0); /* who has not seen it will not come */
     atomic_store(&mine->left, turn);
+    if (direct->way != RT_WAY_ASK && direct->way != RT_WAY_REACH) return; /* it gave nobody its arrays */
     for (uint32_t i = 0; i < x->n; i++)
-        while (i != x->self && is_inside(x->area[i], turn) && rt_now_ns(&rt_system_clock) < end)
+        while (i != x->self && is_inside(x->area[i], direct->hash, turn) && rt_now_ns(&rt_system_clock) < end)
             nanosleep(&moment, NULL);
 }
 
@@ -92,7 +94,7 @@ uint32_t rt_direct_awaits(const struct rt_exchange *x, const struct rt_direct *d
 
 /* ---- turns */
 
-static uint32_t call_hash(const struct rt_frame *frame)
+uint32_t rt_call_hash(const struct rt_frame *frame)
 {
     uint64_t hash = frame->sequence * UINT64_C(0x9e3779b97f4a7c15) ^ frame->count;
     hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->op ^ ((uint64_t)frame->root << 32);
@@ -220,7 +222,7 @@ static void begin(struct rt_exchange *x, struct rt_direct *direct, const struct 
 {
     const bool rooted = call->frame.root != RT_NONE;
     direct->turn = x->turn;
-    direct->hash = call_hash(&call->frame);
+    direct->hash = rt_call_hash(&call->frame);
     direct->root = rooted ? rt_node_find(x->node, call->frame.root) : RT_NONE;
     direct->way = way_of(x, call);
     if (direct->way != RT_WAY_PACKET) direct->most = rt_cells_most(x, call);

@@ -6,8 +6,13 @@
 #include <string.h>
 #include <time.h>
 
+<<<<<<< HEAD
 static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_tcp, &rt_transport_ucx };
+=======
+static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_verbs, &rt_transport_tcp };
+>>>>>>> main
 #define TRANSPORTS (sizeof transports / sizeof *transports)
+_Static_assert(TRANSPORTS <= sizeof((struct rt_engine *)0)->announced, "one place for each");
 
 static size_t number_of(const char *name)
 {
@@ -91,6 +96,7 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
 
 /* What all ranks must have alike, since plans are computed by each rank for itself. */
 static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS,
+                                                   RT_COMPRESS_BELOW, RT_LINK_RATE,
                                                    RT_SLICE_BYTES };
 #define AGREED (sizeof agreed_settings / sizeof *agreed_settings)
 
@@ -112,6 +118,12 @@ static uint64_t text_hash(const char *text)
 static uint64_t least_slot(struct rt_engine *engine)
 {
     uint64_t least = engine->fabric.settings->number[RT_TCP_SLOT_BYTES];
+    for (uint32_t r = 0; r < engine->fabric.nranks; r++) {
+        const struct rt_transport *reach = engine->reach[r];
+        const uint64_t bytes = reach && reach->slot_bytes
+                                   ? reach->slot_bytes(engine->fabric.settings, engine->fabric.nranks) : least;
+        if (bytes < least) least = bytes;
+    }
     if (engine->fabric.node && rt_node_slot_bytes(engine->fabric.node) < least)
         least = rt_node_slot_bytes(engine->fabric.node);
     for (uint32_t r = 0; r < engine->fabric.nranks; r++)
@@ -185,12 +197,49 @@ static bool direct_allowed(const struct rt_engine *engine)
     return engine->fabric.node && engine->layout.nnodes == 1 && engine->fabric.settings->number[RT_DIRECT];
 }
 
+/* Shared memory comes first in the list, and all ranks share it: what else there is will not be asked. */
+static bool shm_is_enough(const struct rt_fabric *fabric)
+{
+    const struct rt_place *places = rt_control_places(fabric->control);
+    char name[32];
+    if (!fabric->node || !rt_list_item(fabric->settings->text[RT_TRANSPORTS], 0, name, sizeof name)) return false;
+    for (uint32_t r = 0; r < fabric->nranks; r++)
+        if (places[r].host_key != places[fabric->rank].host_key) return false;
+    return !strcmp(name, rt_transport_shm.name);
+}
+
+/* Each transport that is in the list tells of its end. Ranks may have different lists, so all take part. */
+static ringtree_status announce(struct rt_engine *engine, struct rt_error *error)
+{
+    struct rt_fabric *fabric = &engine->fabric;
+    unsigned char mine[TRANSPORTS][RT_ANNOUNCEMENT] = { { 0 } };
+    unsigned char *all = malloc(sizeof mine * fabric->nranks);
+    const bool needed = !shm_is_enough(fabric);
+    char name[32];
+    if (!all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory", fabric->rank);
+    for (size_t t = 0; t < TRANSPORTS; t++)
+        for (uint32_t i = 0; rt_list_item(fabric->settings->text[RT_TRANSPORTS], i, name, sizeof name); i++)
+            if (needed && transports[t]->announce && !strcmp(name, transports[t]->name) && !engine->announced[t]) {
+                transports[t]->announce(fabric, mine[t]);
+                engine->announced[t] = true;
+            }
+    ringtree_status status = rt_control_all_gather(fabric->control, mine, sizeof mine, all, error);
+    for (size_t t = 0; t < TRANSPORTS && status == RINGTREE_OK; t++)
+        if (engine->announced[t]) transports[t]->hear(fabric, all + t * RT_ANNOUNCEMENT, sizeof mine);
+    free(all);
+    return status;
+}
+
 static ringtree_status engine_start(struct rt_engine *engine, struct rt_error *error)
 {
     const struct rt_fabric *fabric = &engine->fabric;
     struct rt_error local = { 0 };
     ringtree_status listed = check_list(fabric->settings->text[RT_TRANSPORTS], &local);
     if (fabric->nranks == 1 && listed != RINGTREE_OK) return rt_fail(error, listed, "%s", local.text);
+    if (fabric->nranks > 1) {
+        ringtree_status status = announce(engine, error);
+        if (status != RINGTREE_OK) return status;
+    }
     for (uint32_t r = 0; r < fabric->nranks && local.status == RINGTREE_OK; r++)
         if (r != fabric->rank) choose_transport(engine, r, &local);
     if (fabric->nranks > 1) {
@@ -272,6 +321,8 @@ void rt_engine_close(struct rt_engine *engine, uint32_t wait_ms)
     rt_progress_stop(engine);
     if (!engine->failed) flush(engine, wait_ms);
     wires_close(engine);
+    for (size_t t = 0; t < TRANSPORTS; t++)
+        if (engine->announced[t]) transports[t]->leave(&engine->fabric);
     while (engine->programs) {
         struct rt_program *next = engine->programs->next;
         rt_program_free(engine->programs);
@@ -284,6 +335,7 @@ void rt_engine_close(struct rt_engine *engine, uint32_t wait_ms)
         transfer_free(engine->sending[r].first);
         transfer_free(engine->receiving[r].first);
     }
+    rt_compress_close(engine->compressor);
     if (engine->exchange) rt_exchange_close(engine->exchange);
     for (uint32_t lane = 0; lane < RT_MAX_LANES; lane++) free(engine->bounce[lane]);
     pthread_mutex_destroy(&engine->lock);

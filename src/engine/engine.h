@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
+#include "compress.h"
 #include "direct.h"
 #include "shm/node.h"
 #include "transports/transport.h"
@@ -82,7 +83,8 @@ struct rt_transfer {
     uint32_t            peer;
 };
 
-enum rt_method { RT_BY_NOTHING, RT_BY_PROGRAM, RT_BY_DIRECT, RT_BY_TRANSFERS }; /* nothing: an empty array */
+/* nothing: an empty array */
+enum rt_method { RT_BY_NOTHING, RT_BY_PROGRAM, RT_BY_DIRECT, RT_BY_TRANSFERS, RT_BY_CODEC };
 
 struct rt_operation {
     struct rt_operation     *next;
@@ -95,6 +97,7 @@ struct rt_operation {
     struct rt_lane           lane[RT_MAX_LANES];
     struct rt_direct         direct;
     struct rt_transfer      *sends, *recvs; /* all_to_all_v: arrays of nranks */
+    struct rt_compression    compression;   /* RT_BY_CODEC */
 };
 
 /* Transfers to or from one peer, first in first out. */
@@ -107,6 +110,7 @@ struct rt_engine {
     struct rt_fabric            fabric;
     const struct rt_transport **reach;    /* per peer; NULL for this rank */
     uint32_t                   *node_of;  /* per rank */
+    bool                        announced[4]; /* per transport that there is: it told the others of its end */
     struct rt_layout            layout;
     struct rt_wire            **wires;    /* [(sender * RT_LINK_LANES + lane) * nranks + peer] */
     struct rt_wire             *all_wires;
@@ -123,6 +127,7 @@ struct rt_engine {
     bool                        reads;      /* all ranks read each other's private memory */
     size_t                      slot_bytes; /* the least of all ranks' links */
     unsigned char              *bounce[RT_MAX_LANES]; /* a slice of scaled input */
+    struct rt_compressor       *compressor; /* NULL: no compressed call yet */
     uint32_t                    timeout_ms;
     uint64_t                    waited_ns, looked_ns; /* without progress; when it was last looked at, 0: not yet */
     uint32_t                    spin_polls;
@@ -167,6 +172,8 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
  * most programs. true: done. false: rt_engine_resume() an operation of the same call to go on where it came.
  */
 bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
+/* The same for a call of which rt_line_goes() holds; `call` is like an earlier one but for its arrays. */
+bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
 void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct);
 /* A call takes its place in the order that all ranks must share. */
 void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame);
@@ -200,6 +207,14 @@ ringtree_status rt_progress_start(struct rt_engine *engine, struct rt_error *err
 
 void rt_progress_stop(struct rt_engine *engine);
 uint32_t rt_wait_polls(const struct rt_engine *engine);
+uint64_t rt_wait_yield(const struct rt_engine *engine); /* gives the core away; ns until it was back */
+/*
+ * Polls until the next yield. What was missing being there soon after one (helped) says that the peer waits for this
+ * very core: then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over
+ * at once, and ranks on cores of their own hardly pay. One that gave the core to somebody who computes is long, and not
+ * to be repeated soon.
+ */
+void rt_wait_learn(struct rt_engine *engine, uint64_t gone_ns, bool helped);
 
 struct rt_wire *rt_wire(struct rt_engine *engine, bool sender, uint32_t lane, uint32_t peer);
 ringtree_status rt_wire_open(struct rt_engine *engine, bool sender, uint32_t lane, uint32_t peer,

@@ -89,6 +89,8 @@ static inline uint64_t rt_tag(uint32_t hash, uint64_t turn)
 
 /* OK: the lines of `turn` may be written (depth RT_TURNS), and its cells (depth RT_CELLS). */
 ringtree_status rt_gate(struct rt_exchange *x, struct rt_direct *direct, uint64_t turn, uint32_t depth);
+/* What a line's tag says of a call, beside its turn. */
+uint32_t rt_call_hash(const struct rt_frame *frame);
 /* Publishes line 0 of `turn` with the `bytes` of payload, and all that was written before. */
 void rt_publish(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call, uint64_t turn,
                 const void *payload, size_t bytes);

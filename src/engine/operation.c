@@ -1,7 +1,6 @@
 /* Operations: from the pool, into the queue, through the engine, back to the pool. */
 #include "engine.h"
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -150,28 +149,54 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
 /* Polls with nothing between them first: a peer that comes at the same time is seen soonest. */
 #define QUICK_POLLS 40
 /* Then failures, timeouts and other requests are looked at too. */
-#define MOST_SPINS  4000
+#define MOST_POLLS  4000
 #define MOST_YIELDS 100
 
-bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+/* From `direct` on until it is done; false: not soon, or it failed. */
+static bool direct_run(struct rt_engine *engine, const struct rt_call *call, struct rt_direct *direct, bool recorded)
 {
     struct rt_difference differ;
-    bool moved;
-    call->frame.sequence = ++engine->sequence;
-    const uint32_t spins = engine->spin_polls < MOST_SPINS ? engine->spin_polls : MOST_SPINS;
-    for (uint32_t polls = 0; polls < spins + MOST_YIELDS; polls++) {
+    bool yielded = false;
+    uint32_t polls = 0, yields = 0; /* polls: since the last yield */
+    uint64_t gone = 0;
+    for (uint32_t all = 0; all < MOST_POLLS && yields < MOST_YIELDS; all++) {
+        bool moved = false;
         ringtree_status status = rt_direct_advance(engine->exchange, direct, call, &moved, &differ);
-        if (polls == 0) rt_engine_record(engine, &call->frame); /* while what was published travels */
+        if (all == 0 && !recorded) rt_engine_record(engine, &call->frame); /* while what was published travels */
+        if (yielded) rt_wait_learn(engine, gone, moved || status == RINGTREE_OK);
         if (status == RINGTREE_OK) {
             corrupt(engine, call);
             rt_control_record_done(engine->fabric.control, call->frame.sequence);
             return true;
         }
         if (status != RINGTREE_IN_PROGRESS) return false;
-        if (polls >= spins) sched_yield();
-        else if (polls >= QUICK_POLLS) rt_pause();
+        yielded = ++polls >= engine->polls_a_yield || all >= engine->spin_polls;
+        if (yielded) {
+            gone = rt_wait_yield(engine);
+            polls = 0;
+            yields++;
+        } else if (all >= QUICK_POLLS) {
+            rt_pause();
+        }
     }
     return false;
+}
+
+bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+{
+    call->frame.sequence = ++engine->sequence;
+    return direct_run(engine, call, direct, false);
+}
+
+bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
+{
+    call->frame.sequence = ++engine->sequence;
+    rt_line_publish(engine->exchange, direct, call);
+    rt_engine_record(engine, &call->frame);
+    if (!rt_line_take(engine->exchange, direct, call)) return direct_run(engine, call, direct, true);
+    corrupt(engine, call);
+    rt_control_record_done(engine->fabric.control, call->frame.sequence);
+    return true;
 }
 
 void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct)
@@ -186,6 +211,7 @@ static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, 
     if (operation->method == RT_BY_NOTHING) return RINGTREE_OK;
     if (operation->method == RT_BY_DIRECT) return direct_advance(engine, operation, moved, error);
     if (operation->method == RT_BY_TRANSFERS) return rt_transfers_advance(engine, operation, moved, error);
+    if (operation->method == RT_BY_CODEC) return rt_compress_advance(engine, operation, moved, error);
     return rt_lanes_advance(engine, operation, moved, error);
 }
 

@@ -93,6 +93,38 @@ static ringtree_status take_all(struct rt_exchange *x, struct rt_direct *direct,
     return RINGTREE_OK;
 }
 
+/* ---- one line each */
+
+#define LINE_LOOKS 100 /* about as long as the line of a peer that comes at the same time takes */
+
+bool rt_line_goes(const struct rt_exchange *x, const struct rt_call *call)
+{
+    return call->frame.collective == RINGTREE_ALL_REDUCE && call->count * call->element <= RT_PAYLOAD &&
+           !rt_is_prepared(call) && !call->divided_last && x->synced + RT_TURNS > x->turn;
+}
+
+void rt_line_publish(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+{
+    *direct = (struct rt_direct){ .turn = x->turn, .hash = rt_call_hash(&call->frame), .root = RT_NONE,
+                                  .way = RT_WAY_PACKET, .phase = 1 };
+    rt_publish(x, direct, call, direct->turn, call->input, call->count * call->element);
+}
+
+bool rt_line_take(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+{
+    const uint64_t tag = rt_tag(direct->hash, direct->turn);
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct rt_line64 *line = rt_line(x, i, direct->turn);
+        x->sources[i] = i == x->self ? call->input : line->payload;
+        for (int k = 0; atomic_load_explicit(&line->tag, memory_order_acquire) != tag; k++)
+            if (k == LINE_LOOKS) return false;
+    }
+    rt_reduce_many(call->output, x->sources, x->n, call->count, call->type, call->op);
+    x->synced = direct->turn;
+    x->turn = direct->turn + 1;
+    return true;
+}
+
 ringtree_status rt_packet_advance(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call,
                                   bool *moved)
 {

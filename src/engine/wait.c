@@ -17,6 +17,7 @@
 #define YIELDS        100
 #define LEAST_A_YIELD 2 /* polls; a peer that the scheduler put on this core gets it, instead of a tick (4 ms) later */
 #define MOST_A_YIELD  512
+#define LONG_A_YIELD  1024
 #define SLEEP_MS      2 /* a doorbell can be missed once in a long while; see shm/node.h */
 #define CLOCK_POLLS   4096
 #define MOST_GAP_NS   UINT64_C(100000000)
@@ -60,21 +61,30 @@ static void sleep_once(struct rt_engine *engine)
     rt_control_wake_clear(fabric->control);
 }
 
-static void yield_once(struct rt_engine *engine)
+#define LONG_YIELD_NS UINT64_C(1000000) /* back from one who computes after a tick, from one who polls much sooner */
+
+uint64_t rt_wait_yield(const struct rt_engine *engine)
 {
-    rt_engine_unlock(engine);
+    const uint64_t before = rt_now_ns(engine->fabric.clock);
     sched_yield();
-    rt_engine_lock(engine);
+    return rt_now_ns(engine->fabric.clock) - before;
 }
 
-/*
- * Polls until the next yield. What was missing being there right after one says that the peer waits for this very core:
- * then the yields come twice as often, else half as often, so that two ranks on one core soon hand it over at once, and
- * ranks on cores of their own hardly pay.
- */
-static void learn_yields(struct rt_engine *engine, bool helped)
+static uint64_t yield_once(struct rt_engine *engine)
+{
+    rt_engine_unlock(engine);
+    const uint64_t gone = rt_wait_yield(engine);
+    rt_engine_lock(engine);
+    return gone;
+}
+
+void rt_wait_learn(struct rt_engine *engine, uint64_t gone_ns, bool helped)
 {
     uint32_t *polls = &engine->polls_a_yield;
+    if (gone_ns > LONG_YIELD_NS) {
+        *polls = LONG_A_YIELD;
+        return;
+    }
     *polls = helped ? *polls / 2 : *polls * 2;
     if (*polls < LEAST_A_YIELD) *polls = LEAST_A_YIELD;
     if (*polls > MOST_A_YIELD) *polls = MOST_A_YIELD;
@@ -150,12 +160,13 @@ ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *reque
     uint64_t idle = 0;
     uint32_t polls = 0; /* since the last yield */
     bool yielded = false;
+    uint64_t gone = 0;
     rt_engine_lock(engine);
     engine->callers++;
     wait_anew(engine);
     while (request->pending) {
         const bool moved = rt_engine_progress(engine);
-        if (yielded) learn_yields(engine, moved);
+        if (yielded) rt_wait_learn(engine, gone, moved);
         yielded = false;
         if (moved) {
             idle = polls = 0;
@@ -168,7 +179,7 @@ ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *reque
         if (spins && ++polls < engine->polls_a_yield) {
             rt_pause();
         } else if (spins || idle < (uint64_t)engine->spin_polls + YIELDS) {
-            yield_once(engine);
+            gone = yield_once(engine);
             yielded = true;
             polls = 0;
         } else {
@@ -224,19 +235,14 @@ void rt_engine_wake(struct rt_engine *engine)
     if (engine->progress_thread_runs) pthread_cond_signal(&engine->work);
 }
 
-#define LONG_YIELD_NS  UINT64_C(50000) /* back from one who only looks after 2 us, from one who computes after ms */
 #define CROWDED_SLEEPS 1000
+#define KEPT_NS        UINT64_C(50000) /* the thread's peers are computing: long before a tick */
 
 /* Gives the core away. Whether somebody kept it who computes: a thread that yields to him gets it back a tick later,
  * one that sleeps as soon as its socket moves (16 MiB at 1 Gbit/s, both ranks computing: 55 % hidden, 70 % so). */
 static bool yield_to_long(struct rt_engine *engine)
 {
-    rt_engine_unlock(engine);
-    const uint64_t before = rt_now_ns(engine->fabric.clock);
-    sched_yield();
-    const uint64_t gone = rt_now_ns(engine->fabric.clock) - before;
-    rt_engine_lock(engine);
-    return gone > LONG_YIELD_NS;
+    return yield_once(engine) > KEPT_NS;
 }
 
 static void *progress_main(void *argument)

@@ -8,6 +8,7 @@
 #include "engine/exchange.h"
 #include "shm/inside.h"
 #include "tcp/tcp.h"
+#include "verbs/summary.h"
 #include <stdio.h>
 
 /* One direction of one lane, without what the transport keeps for its slices. */
@@ -62,6 +63,12 @@ size_t info_memory(const struct info *info, uint32_t n, struct info_memory_line 
         "per lane and peer, when first used" };
     lines[count++] = (struct info_memory_line){ "tcp_link_slices", (RT_TCP_SLOTS + 2) * slot + RT_TCP_FRAME_BYTES,
         "per lane and peer, both ways; untouched pages cost nothing" };
+    if (!rt_verbs_pair_bytes()) return count;
+    lines[count++] = (struct info_memory_line){ "verbs_link", 2 * sizeof(struct rt_wire) + rt_verbs_pair_bytes(),
+        "per lane and peer, with a queue pair, when first used" };
+    lines[count++] = (struct info_memory_line){ "verbs_link_pinned",
+        rt_verbs_pinned_bytes(rt_transport_verbs.slot_bytes(&info->settings, n)),
+        "per lane and peer, both ways, pinned; there is no pool that all peers share" };
     return count;
 }
 

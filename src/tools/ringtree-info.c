@@ -2,6 +2,7 @@
 #include "ringtree-info.h"
 #include "reduce/reduce.h"
 #include "topology/cores.h"
+#include "verbs/summary.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +78,34 @@ size_t info_build(const struct info *info, struct info_line *lines)
     return count;
 }
 
+/* "0 (cores 0-3), 1 (cores 4-7)" */
+static void add_domains(const struct rt_near *near, struct info_line *lines, size_t *count)
+{
+    char text[200] = "", cores[64];
+    size_t length = 0;
+
+    for (uint32_t d = 0; d < near->ndomains && length + 96 < sizeof(text); d++)
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%" PRId32 " (cores %s)", d ? ", " : "",
+                                   near->domain[d].number,
+                                   rt_cpus_text(&near->domain[d].cpus, cores, sizeof(cores)));
+    if (near->ndomains)
+        add(lines, count, "NUMA domains", "%" PRIu32 ": %s", near->ndomains, text);
+}
+
+static void add_binding(const struct info *info, struct info_line *lines, size_t *count)
+{
+    if (!info->settings.number[RT_BIND])
+        add(lines, count, "binding", "none: RINGTREE_BIND is 0");
+    else if (info->near.why[0])
+        add(lines, count, "binding", "none: %s", info->near.why);
+    else
+        add(lines, count, "binding", "each of several ranks keeps to its share of the NUMA domains");
+}
+
 size_t info_machine(const struct info *info, struct info_line *lines)
 {
     size_t count = 0;
+    char text[200];
 
     add(lines, &count, "host", "%s", info->system.nodename);
     if (info->settings.text[RT_HOST][0])
@@ -90,6 +116,9 @@ size_t info_machine(const struct info *info, struct info_line *lines)
             info->quota, info->cores);
     else
         add(lines, &count, "cores", "%" PRIu32, info->cores);
+    add(lines, &count, "RDMA", "%s", rt_verbs_summary(text, sizeof(text)));
+    add_domains(&info->near, lines, &count);
+    add_binding(info, lines, &count);
     return count;
 }
 
@@ -122,6 +151,9 @@ static void gather(struct info *info)
     info->cores = rt_cores_allowed(&mask);
     info->quota = rt_cores_quota("/proc/self/cgroup", "/sys/fs/cgroup");
     info->reduction = rt_reduce_path();
+    struct rt_cpus allowed;
+    rt_cpus_allowed(&allowed);
+    rt_near_find(&info->near, &RT_NEAR_HERE, &allowed);
 }
 
 static bool complain(const struct rt_error *error)

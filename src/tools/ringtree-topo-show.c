@@ -2,6 +2,8 @@
 #include "ringtree-topo.h"
 #include <string.h>
 
+#define MOST_NAMED 16 /* machines that are like another one */
+
 const char *topo_rate(const struct rt_value *value, char *text, size_t capacity)
 {
     static const char *const marks[] = { "?", "~", "", "*" };
@@ -58,11 +60,14 @@ static void show_links(const struct rt_graph *g, uint32_t v, FILE *out)
 static void show_part(const struct rt_graph *g, uint32_t v, FILE *out)
 {
     const struct rt_edge *up = rt_edge_up(g, v);
+    const char *ranks = rt_attribute(g, v, "ranks");
     char text[128], link[40], rate[40];
 
     fputs(rt_vertex_text(g, v, text, sizeof(text)), out);
     if (g->vertex[v].count)
         fprintf(out, ", %u core%s", g->vertex[v].count, g->vertex[v].count == 1 ? "" : "s");
+    show_attribute(g, v, "ranks", ranks && strpbrk(ranks, "-,") ? "ranks " : "rank ", out);
+    show_attribute(g, v, "unseen", "", out);
     show_attribute(g, v, "sm", "sm ", out);
     show_attribute(g, v, "model", "", out);
     show_attribute(g, v, "mtu", "MTU ", out);
@@ -99,6 +104,20 @@ static uint32_t count_alike(const struct rt_graph *g, const struct rt_search *s,
     return count;
 }
 
+static void show_alike(const struct rt_graph *g, uint32_t first, uint32_t count, FILE *out)
+{
+    fprintf(out, "and %u more machine%s like it", count, count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < count && rt_attribute(g, g->machine[first + i], "ranks"); i++) {
+        if (i == MOST_NAMED) {
+            fputs(", ...", out);
+            break;
+        }
+        fprintf(out, "%s %s (ranks %s)", i ? "," : ":", rt_vertex_name(g, g->machine[first + i]),
+                rt_attribute(g, g->machine[first + i], "ranks"));
+    }
+    fputc('\n', out);
+}
+
 void topo_show(const struct rt_graph *g, const struct rt_search *s, FILE *out)
 {
     char lead[512] = "";
@@ -112,7 +131,7 @@ void topo_show(const struct rt_graph *g, const struct rt_search *s, FILE *out)
         show_part(g, g->machine[i], out);
         show_inside(g, g->machine[i], lead, sizeof(lead), out);
         if (alike > 1)
-            fprintf(out, "and %u more machines like it\n", alike - 1);
+            show_alike(g, i + 1, alike - 1, out);
         i += alike;
     }
     fputs("Each direction of a link; ~ is assumed, * measured, others known from generation, width and count.\n", out);
@@ -140,9 +159,11 @@ void topo_show_rings(const struct rt_graph *g, const struct rt_search *s, const 
     }
     const struct rt_rings *rings = s->rings[0];
     if (s->nseats < 2) {
-        fprintf(out, "One rank: no rings.\n");
+        fprintf(out, "One place for ranks: no rings.\n");
         return;
     }
+    if (rt_attribute(g, g->machine[0], "ranks"))
+        fputs("With a rank at each place for one: ", out);
     fprintf(out, "%u rank%s on %u machine%s: %u channel%s of %.4g GB/s, together %.4g GB/s; between ranks %s",
             s->nseats,
             s->nseats == 1 ? "" : "s", g->nmachines, g->nmachines == 1 ? "" : "s", s->nchannels,

@@ -25,6 +25,7 @@ static const char help[] =
     "  compare              what differs between A and B, or between A and this machine\n"
     "\n"
     "  -f, --file FILE      NCCL's topology XML, hwloc's XML, or words as below, in a file or as FILE itself\n"
+    "  -m, --merged         the machines of all ranks, under ringtree-run or another launcher; rank 0 writes\n"
     "  -c, --complete       complete FILE by what this machine knows of the same PCI devices\n"
     "  -r, --rings          dump: the rings instead of the machine\n"
     "  -g, --graph FILE     take the rings from NCCL's graph XML instead of searching\n"
@@ -46,6 +47,7 @@ static const char help[] =
     "  ringtree-topo show \"2 node: 2 socket: 4 gpu nvlink:12 switch; 2 nic 200G\"\n"
     "  ringtree-topo check --complete /opt/cloud/topo.xml\n"
     "  ringtree-topo dump --rings -o graph.xml\n"
+    "  mpirun ringtree-topo show --merged\n"
     "\n"
     "Exit status: 0 fine, 1 check or compare found something, 2 wrong usage or a file that cannot be read, 3 the "
     "output\n"
@@ -53,7 +55,7 @@ static const char help[] =
 
 struct arguments {
     const char *command, *source[2], *output, *graph;
-    bool        complete, rings;
+    bool        complete, rings, merged;
 };
 
 static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
@@ -75,6 +77,7 @@ static void take_option(int option, struct arguments *a)
     case 'f': a->source[0] = optarg; break;
     case 'c': a->complete = true; break;
     case 'r': a->rings = true; break;
+    case 'm': a->merged = true; break;
     case 'g': a->graph = optarg; break;
     case 'o': a->output = optarg; break;
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
@@ -91,11 +94,12 @@ static struct arguments take_arguments(int argc, char **argv)
         { "file", required_argument, NULL, 'f' },  { "complete", no_argument, NULL, 'c' },
         { "rings", no_argument, NULL, 'r' },       { "graph", required_argument, NULL, 'g' },
         { "output", required_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },     { NULL, 0, NULL, 0 },
+        { "version", no_argument, NULL, 'V' },     { "merged", no_argument, NULL, 'm' },
+        { NULL, 0, NULL, 0 },
     };
     struct arguments a = { 0 };
 
-    for (int option; (option = getopt_long(argc, argv, "f:crg:o:hV", options, NULL)) != -1;)
+    for (int option; (option = getopt_long(argc, argv, "f:crmg:o:hV", options, NULL)) != -1;)
         take_option(option, &a);
     if (optind == argc)
         fail(EXIT_USAGE, "needs a command: show, draw, dump, check or compare");
@@ -106,6 +110,8 @@ static struct arguments take_arguments(int argc, char **argv)
             fail(EXIT_USAGE, "\"%s\" is one machine too many", argv[optind]);
         a.source[i] = argv[optind++];
     }
+    if (a.merged && (a.source[0] || a.complete || most == 2))
+        fail(EXIT_USAGE, "--merged takes the machines of the ranks, no FILE");
     return a;
 }
 
@@ -187,7 +193,7 @@ static void close_output(FILE *out, const char *path, pid_t child)
         fail(EXIT_OUTPUT, "%s was not written", path);
 }
 
-static int run(const struct arguments *a, struct rt_graph *graph, FILE *out)
+static int run(const struct arguments *a, const struct rt_graph *graph, FILE *out)
 {
     struct rt_error error;
     struct rt_search *search = NULL;
@@ -201,7 +207,7 @@ static int run(const struct arguments *a, struct rt_graph *graph, FILE *out)
     } else if (strcmp(a->command, "draw") == 0) {
         if (!topo_draw(graph, search, out)) fail(EXIT_OUTPUT, "no memory for the drawing");
     } else if (strcmp(a->command, "check") == 0) {
-        const bool live = !a->source[0] || a->complete;
+        const bool live = (!a->source[0] || a->complete) && !a->merged;
         status = topo_check(graph, live, out) ? EXIT_FOUND : EXIT_FINE;
     } else if (a->rings) {
         if (!search) fail(EXIT_USAGE, "no rings: %s", error.text);
@@ -210,6 +216,23 @@ static int run(const struct arguments *a, struct rt_graph *graph, FILE *out)
         rt_nccl_write(graph, graph->machine[0], out);
     }
     rt_search_free(search);
+    return status;
+}
+
+static int run_merged(const struct arguments *a)
+{
+    ringtree_comm *comm = NULL;
+    const struct rt_graph *graph = topo_join(&comm);
+    int status = graph ? EXIT_FINE : EXIT_USAGE;
+    pid_t child;
+
+    if (graph && ringtree_rank(comm) == 0) {
+        FILE *out = open_output(a, &child);
+        status = run(a, graph, out);
+        close_output(out, a->output, child);
+    }
+    if (ringtree_destroy(comm) != RINGTREE_OK && status == EXIT_FINE)
+        fail(EXIT_USAGE, "%s", ringtree_last_error(NULL));
     return status;
 }
 
@@ -236,6 +259,8 @@ int main(int argc, char **argv)
         known |= strcmp(a.command, commands[i]) == 0;
     if (!known)
         fail(EXIT_USAGE, "there is no command \"%s\", but show, draw, dump, check and compare", a.command);
+    if (a.merged)
+        return run_merged(&a);
     const bool comparing = strcmp(a.command, "compare") == 0;
     if (!comparing)
         graph = load(a.source[0], a.complete);

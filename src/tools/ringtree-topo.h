@@ -3,6 +3,7 @@
 #define RINGTREE_TOPO_H
 
 #include "topology/search.h"
+#include <ringtree/ringtree.h>
 #include <stdio.h>
 
 #define TOPO_MOST_SHOWN 8 /* machines in words, after which the rest is counted */
@@ -14,6 +15,9 @@ const char *topo_rate(const struct rt_value *value, char *text, size_t capacity)
 const char *topo_link(const struct rt_edge *edge, char *text, size_t capacity);
 /* Channels, bandwidth, paths and orders; `why` instead when there is no search. */
 void topo_show_rings(const struct rt_graph *graph, const struct rt_search *search, const char *why, FILE *out);
+
+/* Joins the ranks of the launcher and unites their machines, which are *comm's; NULL: it has been said why. */
+const struct rt_graph *topo_join(ringtree_comm **comm);
 
 /* With a search, machines that are alike are shown once. */
 void topo_show(const struct rt_graph *graph, const struct rt_search *search, FILE *out);

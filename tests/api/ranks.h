@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifndef RANKS_MOST
 #define RANKS_MOST  16
+#endif
 #define RANKS_NOTES (64 << 10)
 
 /* Memory that all ranks of a run share, zeroed at its start. */

@@ -69,7 +69,7 @@ TEST(defaults_are_those_of_the_table)
     CHECK_EQ(settings.number[RT_RANK], 0);
     CHECK(settings.text[RT_RANK][0] == '\0');
     CHECK_EQ(settings.given[RT_RANK], 0);
-    CHECK(strcmp(settings.text[RT_TRANSPORTS], "shm,tcp") == 0);
+    CHECK(strcmp(settings.text[RT_TRANSPORTS], "shm,verbs,tcp") == 0);
 }
 
 TEST(numbers_are_whole_and_in_range)
@@ -163,7 +163,7 @@ TEST(the_file_takes_spaces_comments_and_any_line_end)
     CHECK_EQ(parse("# a comment\n\n  \t\n RINGTREE_HOST = left \r\nRINGTREE_PORT=7 # why\nRINGTREE_LOG_FILE=/a#b"),
              RINGTREE_OK);
     CHECK(strcmp(settings.text[RT_HOST], "left") == 0);
-    CHECK_EQ(settings.number[RT_PORT], 7);
+    CHECK_EQ(settings.number[RT_ROOT_PORT], 7);
     CHECK(strcmp(settings.text[RT_LOG_FILE], "/a#b") == 0);
     CHECK_EQ(parse(""), RINGTREE_OK);
     CHECK_EQ(parse("RINGTREE_ALGORITHM=all_reduce=ring,broadcast=tree"), RINGTREE_OK);
@@ -234,11 +234,11 @@ TEST(values_of_511_bytes_fit_and_longer_ones_are_refused)
 TEST(the_environment_is_read_and_checked)
 {
     CHECK_EQ(load_with("RINGTREE_PORT=9", "PATH=/bin"), RINGTREE_OK);
-    CHECK_EQ(settings.number[RT_PORT], 9);
-    CHECK_EQ(settings.given[RT_PORT], 2);
+    CHECK_EQ(settings.number[RT_ROOT_PORT], 9);
+    CHECK_EQ(settings.given[RT_ROOT_PORT], 2);
     CHECK_EQ(settings.given[RT_HOST], 0);
     CHECK_EQ(load_with("RINGTREE_PORT=9", "RINGTREE_PORT=10"), RINGTREE_OK);
-    CHECK_EQ(settings.number[RT_PORT], 9);
+    CHECK_EQ(settings.number[RT_ROOT_PORT], 9);
     CHECK_EQ(load_with("RINGTREEX=1", "MY_RINGTREE_PORT=2"), RINGTREE_OK);
     CHECK_REFUSED(load_with("RINGTREE_PROT=9", NULL),
                   "environment: \"RINGTREE_PROT\" is no setting of ringtree; the nearest is RINGTREE_PORT");
@@ -280,8 +280,8 @@ TEST(the_environment_wins_over_the_file)
 
     write_file(path, text, sizeof(text) - 1);
     CHECK_EQ(load_with(config(variable, path), "RINGTREE_PORT=2"), RINGTREE_OK);
-    CHECK_EQ(settings.number[RT_PORT], 2);
-    CHECK_EQ(settings.given[RT_PORT], 2);
+    CHECK_EQ(settings.number[RT_ROOT_PORT], 2);
+    CHECK_EQ(settings.given[RT_ROOT_PORT], 2);
     CHECK(strcmp(settings.text[RT_HOST], "file") == 0);
     CHECK_EQ(settings.given[RT_HOST], 1);
     unlink(path);

@@ -65,7 +65,7 @@ static void encode_values(const struct rt_codec *codec, const uint8_t *data, siz
 
 static void load_state(const uint8_t *bytes, size_t length)
 {
-    const struct rt_codec_state shape = { .count = 8, .owned_first = 2, .owned_count = 2 };
+    const struct rt_codec_state shape = { .count = 8, .has_residual = 1 };
     struct rt_error error = { 0 };
     struct rt_codec_state *state;
     if (rt_codec_state_new(&state, &shape, NULL)) abort();

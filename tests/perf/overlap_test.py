@@ -25,9 +25,10 @@ def faults_of(row):
         together = row[f"{kind}_us"]
         hidden = 100 * (alone + compute - together) / min(alone, compute)
         cost = 100 * (together / (alone + compute) - 1)
-        if abs(hidden - row[f"{kind}_hidden_percent"]) > 1:
+        # times are printed to 0.1 us, which is much of a short one
+        if abs(hidden - row[f"{kind}_hidden_percent"]) > 1 + (200 + abs(hidden)) * 0.1 / min(alone, compute):
             found.append(f"{kind}: hidden should be {hidden}")
-        if abs(cost - row[f"{kind}_cost_percent"]) > 1:
+        if abs(cost - row[f"{kind}_cost_percent"]) > 1 + (200 + abs(cost)) * 0.1 / (alone + compute):
             found.append(f"{kind}: cost should be {cost}")
     return found
 

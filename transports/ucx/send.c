@@ -125,5 +125,6 @@ uint64_t rt_ucx_sent(struct rt_link *link, struct rt_error *error)
 bool rt_ucx_flushed(struct rt_link *link)
 {
     struct rt_ucx_link *l = ucx_link(link);
-    return !link->sender || rt_ucx_sent(link, NULL) == l->posted || l->failure.status != RINGTREE_OK;
+    return !link->sender || l->sent == l->posted || rt_ucx_sent(link, NULL) == l->posted ||
+           l->failure.status != RINGTREE_OK;
 }

@@ -5,6 +5,7 @@
 #include "ucx.h"
 #include "base/log.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -62,14 +63,20 @@ static ringtree_status refuse(struct rt_fabric *fabric, ucs_status_t status, con
                    rt_ucx_complaint(), rt_ucx_tls());
 }
 
-/* UCX offers its shared memory to endpoints that report errors only when told to. Who set it himself has his way. */
-static void allow_shared_memory(const struct rt_ucx *ucx, ucp_config_t *config)
+static void set(const struct rt_ucx *ucx, ucp_config_t *config, const char *name, const char *value)
 {
-    static const char *const names[] = { "UCX_MM_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING",
-                                         "UCX_POSIX_ERROR_HANDLING" };
-    for (int i = 0; i < 3; i++)
-        if (getenv(names[i])) return;
-    ucx->call->ucp_config_modify(config, "MM_ERROR_HANDLING", "y");
+    char variable[64];
+    snprintf(variable, sizeof(variable), "UCX_%s", name);
+    if (!getenv(variable)) ucx->call->ucp_config_modify(config, name, value); /* who set it himself has his way */
+}
+
+/* UCX offers its shared memory to endpoints that report errors only when told to. Its keepalive is not needed, since the
+ * side connections have one, and in 1.13 reads an endpoint that is gone (seen with 16 ranks in 4 processes). */
+static void choose_settings(const struct rt_ucx *ucx, ucp_config_t *config)
+{
+    if (!getenv("UCX_SYSV_ERROR_HANDLING") && !getenv("UCX_POSIX_ERROR_HANDLING"))
+        set(ucx, config, "MM_ERROR_HANDLING", "y");
+    set(ucx, config, "KEEPALIVE_INTERVAL", "inf");
 }
 
 static ringtree_status make_context(struct rt_ucx *ucx, struct rt_error *error)
@@ -81,7 +88,7 @@ static ringtree_status make_context(struct rt_ucx *ucx, struct rt_error *error)
     ucp_config_t *config;
     ucs_status_t status = ucx->call->ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK) return refuse(ucx->fabric, status, "read its settings (UCX_*)", error);
-    allow_shared_memory(ucx, config);
+    choose_settings(ucx, config);
     status = ucx->call->ucp_init_version(UCP_API_MAJOR, 12, &params, config, &ucx->context);
     ucx->call->ucp_config_release(config);
     if (status != UCS_OK) return refuse(ucx->fabric, status, "start", error);

@@ -1,0 +1,45 @@
+/* Between the calls with a codec: what the caller's codec and state are inside. */
+#ifndef RT_COMPRESSED_H
+#define RT_COMPRESSED_H
+
+#include "collective.h"
+
+/*
+ * `spent`: the last call sent the residual exactly, so it counts as zero; it is cleared before it is read again, since
+ * it is the input of a collective that may still run.
+ */
+struct ringtree_codec_state {
+    uint64_t                  live;
+    struct rt_codec_state    *kept;
+    struct rt_compress_report report;
+    uint64_t                  calls;
+    ringtree_codec_kind       last_kind;
+    bool                      spent, left; /* left: the residual may be other than zero */
+};
+#define RT_STATE_LIVE UINT64_C(0x52696e67636f6465)
+
+void rt_state_settle(ringtree_codec_state *state);
+
+/* The caller's codec, checked, as the engine takes it. Auto becomes none until rt_codec_decide(). */
+ringtree_status rt_compression_of(const ringtree_codec *codec, struct rt_compression *compression,
+                                  struct rt_error *error);
+
+/* How a call goes. `why` is for people. */
+struct rt_codec_choice {
+    ringtree_codec_kind kind;
+    bool                apart;
+    char                why[120];
+};
+
+/*
+ * Whether and with what to compress `elements` of the whole tensor; equal on all ranks. Auto measures what this machine
+ * encodes when it is first asked, and all ranks agree on the slowest.
+ */
+ringtree_status rt_codec_choose(ringtree_comm *comm, const ringtree_codec *codec, size_t elements,
+                                struct rt_codec_choice *choice, struct rt_error *error);
+
+/* Seconds of a call with each kind, as auto predicts it; only after rt_codec_choose() with auto. */
+double rt_codec_seconds(const ringtree_comm *comm, const ringtree_codec *codec, ringtree_codec_kind kind,
+                        size_t elements);
+
+#endif

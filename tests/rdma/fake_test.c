@@ -1,0 +1,295 @@
+/*
+ * The verbs transport on devices that exist in memory alone: the conformance suite in several shapes, and what happens
+ * when things break. The same transport over a kernel's soft-RoCE is tested in virtual machines (rdma_test).
+ */
+#include "fake.h"
+#include "test.h"
+#include "transports/conformance.h"
+#include "transports/standin_control.h"
+#include "verbs/verbs.h"
+
+struct shape {
+    uint32_t devices, qps, inline_most;
+    uint64_t slot_bytes;
+};
+
+static const char *fake_start(const struct fixture *fixture, struct rt_fabric fabric[2], void **made)
+{
+    const struct shape *shape = fixture->options;
+    unsigned char all[2][RT_ANNOUNCEMENT] = { { 0 } };
+    struct standin *world = standin_start(AF_UNIX, 1);
+    rt_verbs_replace(&fake_api);
+    fake_reset(shape->devices);
+    fake_inline(shape->inline_most);
+    world->settings.number[RT_VERBS_QPS] = shape->qps;
+    world->settings.given[RT_TRANSPORTS] = 2;
+    if (shape->slot_bytes) world->settings.number[RT_VERBS_SLOT_BYTES] = shape->slot_bytes;
+    world->settings.given[RT_VERBS_SLOT_BYTES] = shape->slot_bytes != 0;
+    standin_fabric(world, fabric);
+    for (int r = 0; r < 2; r++) rt_transport_verbs.announce(&fabric[r], all[r]);
+    for (int r = 0; r < 2; r++) rt_transport_verbs.hear(&fabric[r], all, RT_ANNOUNCEMENT);
+    *made = world;
+    return NULL;
+}
+
+/* The suite's pair holds the fabrics; it is closed link by link before. */
+static struct rt_fabric *last_fabric;
+
+static const char *kept_start(const struct fixture *fixture, struct rt_fabric fabric[2], void **made)
+{
+    last_fabric = fabric;
+    return fake_start(fixture, fabric, made);
+}
+
+static void fake_stop(void *made)
+{
+    for (int r = 0; r < 2; r++) rt_transport_verbs.leave(&last_fabric[r]);
+    if (fake_leaks()) TEST_FAIL("%u objects of the device were not given back", fake_leaks());
+    standin_stop(made);
+}
+
+static const struct shape plain = { 1, 1, 256, 0 }, wide = { 2, 2, 64, 0 }, tiny = { 1, 1, 0, 4096 };
+static const struct fixture one = { "1 queue pair", &rt_transport_verbs, true, &plain, kept_start, fake_stop };
+static const struct fixture four = { "2 ports", &rt_transport_verbs, true, &wide, kept_start, fake_stop };
+static const struct fixture small_slots = { "4K", &rt_transport_verbs, true, &tiny, kept_start, fake_stop };
+
+CONFORMANCE(one_queue_pair, &one)
+CONFORMANCE(four_queue_pairs_on_two_ports, &four)
+CONFORMANCE(small_slots_and_nothing_inline, &small_slots)
+
+/* ---- failures */
+
+static const char *slice(struct pair *pair, uint64_t number, uint32_t bytes)
+{
+    static unsigned char memory[256 * 1024];
+    const struct rt_frame frame = pair_frame(number, bytes);
+    const void *data = NULL;
+    struct rt_frame got;
+    pair_fill(memory, number, bytes);
+    const char *why = pair_first(pair, &frame, memory);
+    if (!why) why = pair_recv(pair, &frame, NULL, bytes, &got, &data);
+    if (!why && (!data || !pair_filled(data, number, bytes))) why = wrong("slice %" PRIu64 " is broken", number);
+    pair->transport->release(pair->in);
+    return why;
+}
+
+/* `before` slices; then `trouble`; then as many again, with some under way while it strikes. */
+static const char *through(struct pair *pair, void (*trouble)(struct pair *pair), uint64_t slices)
+{
+    static unsigned char memories[RT_VERBS_RING][100000];
+    const void *data = NULL;
+    struct rt_frame got;
+    struct rt_error error = { 0 };
+    uint64_t sent = 0, given = 0;
+    const uint64_t end = rt_now_ns(&rt_system_clock) + conformance_patience_ns;
+    while (given < slices) {
+        const uint32_t bytes = sent % 3 ? 100000 : 60;
+        const struct rt_frame frame = pair_frame(sent, bytes), expect = pair_frame(given, given % 3 ? 100000 : 60);
+        if (sent < slices && sent - given < RT_VERBS_RING) {
+            unsigned char *memory = memories[sent % RT_VERBS_RING];
+            pair_fill(memory, sent, bytes);
+            const ringtree_status status = pair->transport->send(pair->out, &frame, memory, &error);
+            if (status > RINGTREE_IN_PROGRESS) return wrong("send: %s", error.text);
+            if (status == RINGTREE_OK && ++sent == slices / 2) trouble(pair);
+        }
+        pair->transport->sent(pair->out, NULL);
+        const ringtree_status status =
+            pair->transport->recv(pair->in, &expect, NULL, expect.bytes, &got, &data, &error);
+        if (status > RINGTREE_IN_PROGRESS) return wrong("recv: %s", error.text);
+        if (status == RINGTREE_OK) {
+            if (!data || !pair_filled(data, given, expect.bytes)) return wrong("slice %" PRIu64 " is broken", given);
+            pair->transport->release(pair->in);
+            given++;
+        }
+        if (rt_now_ns(&rt_system_clock) > end) return wrong("it stands still at %" PRIu64, given);
+    }
+    return NULL;
+}
+
+static void check_through(const struct fixture *fixture, void (*trouble)(struct pair *pair), const char *then)
+{
+    struct pair pair;
+    bool skip;
+    char text[300] = "";
+    const char *why = pair_open(&pair, fixture, &skip);
+    if (!why) why = through(&pair, trouble, 60);
+    CHECK_THAT(!why, "%s", why);
+    if (!why) CHECK_HAS(rt_transport_verbs.describe(pair.out, text, sizeof(text)), then);
+    pair_close(&pair);
+}
+
+static void retry_exceeded(struct pair *pair)
+{
+    (void)pair;
+    fake_next_status(IBV_WC_RETRY_EXC_ERR);
+}
+
+static void first_port_down(struct pair *pair)
+{
+    (void)pair;
+    fake_port(0, false);
+}
+
+static void all_ports_down(struct pair *pair)
+{
+    (void)pair;
+    for (uint32_t i = 0; i < FAKE_DEVICES; i++) fake_port(i, false);
+}
+
+static void queue_pair_to_error(struct pair *pair)
+{
+    struct rt_verbs_pair *in = ((struct rt_verbs_link *)pair->in)->pair;
+    rt_verbs_queue_empty(in, &in->queue[0]);
+}
+
+TEST(a_connection_that_breaks_once_is_made_anew_and_no_slice_is_lost)
+{
+    check_through(&one, retry_exceeded, "fake0 port 1");
+    check_through(&four, retry_exceeded, "4 queue pairs");
+}
+
+TEST(a_queue_pair_forced_to_error_at_the_receiver_is_made_anew)
+{
+    check_through(&one, queue_pair_to_error, "fake0 port 1");
+    check_through(&four, queue_pair_to_error, "4 queue pairs");
+}
+
+TEST(a_port_that_goes_down_is_replaced_by_another)
+{
+    check_through(&four, first_port_down, "fake1 port 1");
+}
+
+TEST(tcp_takes_over_when_no_port_is_left)
+{
+    check_through(&one, all_ports_down, "verbs, now over tcp");
+    check_through(&four, all_ports_down, "verbs, now over tcp");
+}
+
+static const char *refused(struct pair *pair, const char *failover, void (*trouble)(struct pair *pair))
+{
+    struct standin *world = pair->world;
+    strcpy(world->settings.text[RT_VERBS_FAILOVER], failover);
+    const char *why = through(pair, trouble, 60);
+    return why ? why : "nothing failed";
+}
+
+TEST(failover_can_be_limited_and_the_sentence_says_what_broke_and_where_to_look)
+{
+    struct pair pair;
+    bool skip;
+    pair_open(&pair, &one, &skip);
+    const char *why = refused(&pair, "off", retry_exceeded);
+    CHECK_HAS(why, "(host testhost) broke: fake0 port 1 (GID ::ffff:10.0.0.1) to GID ::ffff:10.0.0.1: retry exceeded");
+    CHECK_HAS(why, "VLAN");
+    CHECK_HAS(why, "RINGTREE_VERBS_FAILOVER=off");
+    pair_close(&pair);
+    pair_open(&pair, &one, &skip);
+    CHECK_HAS(refused(&pair, "port", all_ports_down), "RINGTREE_VERBS_FAILOVER=port");
+    pair_close(&pair);
+}
+
+static void lose_and_break(struct pair *pair)
+{
+    (void)pair;
+    fake_lose(1);
+}
+
+TEST(a_device_that_loses_what_it_acknowledged_is_found_out)
+{
+    struct pair pair;
+    bool skip;
+    pair_open(&pair, &one, &skip);
+    const char *why = through(&pair, lose_and_break, 60);
+    CHECK_HAS(why ? why : "all came", "acknowledged did not come there");
+    pair_close(&pair);
+}
+
+/* ---- a peer that is not ours */
+
+static const char *after_note(uint32_t note, bool writes, uint32_t offset, uint32_t count)
+{
+    static const unsigned char bytes[256] = { 0 };
+    struct pair pair;
+    bool skip;
+    struct rt_frame got;
+    const void *data;
+    struct rt_error error = { 0 };
+    const struct rt_frame expect = pair_frame(1, 8);
+    const char *why = pair_open(&pair, &one, &skip);
+    if (!why) why = slice(&pair, 0, 8);
+    const struct rt_verbs_link *in = (struct rt_verbs_link *)pair.in;
+    if (!fake_hostile(in->pair->queue[0].qp->qp_num, (uintptr_t)in->slots.memory + offset, in->slots.mr[0]->rkey, bytes,
+                      count, note, writes))
+        why = why ? why : "the device refused";
+    for (int i = 0; !why && i < 1000; i++)
+        if (rt_transport_verbs.recv(pair.in, &expect, NULL, 8, &got, &data, &error) > RINGTREE_IN_PROGRESS)
+            why = wrong("%s", error.text);
+    pair_close(&pair);
+    return why ? why : "nothing was noticed";
+}
+
+TEST(a_note_that_belongs_to_no_slice_is_an_error)
+{
+    CHECK_HAS(after_note(0, true, 0, 0), "belongs to no slice");
+    CHECK_HAS(after_note(UINT32_MAX, true, 0, 0), "belongs to no slice");
+    CHECK_HAS(after_note(rt_verbs_note_put(RT_VERBS_SLICE, 0, 900, 0), true, 0, 0), "belongs to no slice");
+    CHECK_HAS(after_note(rt_verbs_note_put(RT_VERBS_SLICE, 3, 1, 0), true, 0, 0), "belongs to no slice");
+    CHECK_HAS(after_note(rt_verbs_note_put(RT_VERBS_SLICE, 0, 1, 0), false, 0, 0), "belongs to no slice");
+    CHECK_HAS(after_note(rt_verbs_note_put(RT_VERBS_CREDIT, 0, 0, 0), true, 0, 0), "belongs to no slice");
+}
+
+TEST(a_write_beyond_the_slots_is_refused_by_the_device)
+{
+    CHECK_HAS(after_note(rt_verbs_note_put(RT_VERBS_SLICE, 0, 1, 0), true, RT_VERBS_RING * (128 * 1024 + 64) - 10, 11),
+              "the device refused");
+    CHECK_HAS(after_note(rt_verbs_note_put(RT_VERBS_SLICE, 0, 1, 0), true, (uint32_t)-8, 16), "the device refused");
+}
+
+/* ---- choice */
+
+TEST(an_emulated_device_is_used_only_when_it_is_asked_for)
+{
+    struct standin *world = standin_start(AF_UNIX, 1);
+    struct rt_fabric fabric[2];
+    unsigned char all[2][RT_ANNOUNCEMENT] = { { 0 } };
+    char why[300] = "";
+    rt_verbs_replace(&fake_api);
+    fake_reset(1);
+    standin_fabric(world, fabric);
+    for (int r = 0; r < 2; r++) rt_transport_verbs.announce(&fabric[r], all[r]);
+    for (int r = 0; r < 2; r++) rt_transport_verbs.hear(&fabric[r], all, RT_ANNOUNCEMENT);
+    CHECK(!rt_transport_verbs.reaches(&fabric[0], 1, why, sizeof(why)));
+    CHECK_HAS(why, "emulated in software");
+    for (int r = 0; r < 2; r++) rt_transport_verbs.leave(&fabric[r]);
+    standin_stop(world);
+}
+
+static void reaches_says(const char *devices, uint32_t count, const char *part)
+{
+    struct standin *world = standin_start(AF_UNIX, 1);
+    struct rt_fabric fabric[2];
+    unsigned char all[2][RT_ANNOUNCEMENT] = { { 0 } };
+    char why[300] = "";
+    rt_verbs_replace(&fake_api);
+    fake_reset(count);
+    world->settings.given[RT_TRANSPORTS] = 2;
+    strcpy(world->settings.text[RT_VERBS_DEVICES], devices);
+    standin_fabric(world, fabric);
+    if (count == 3) fake_port(0, false);
+    rt_transport_verbs.announce(&fabric[0], all[0]);
+    rt_transport_verbs.hear(&fabric[0], all, RT_ANNOUNCEMENT);
+    CHECK(!rt_transport_verbs.reaches(&fabric[0], 1, why, sizeof(why)));
+    CHECK_HAS(why, part);
+    rt_transport_verbs.leave(&fabric[0]);
+    standin_stop(world);
+}
+
+TEST(why_a_rank_is_not_reached_is_told)
+{
+    reaches_says("", 0, "there is no RDMA device here");
+    reaches_says("mlx5_0", 1, "RINGTREE_VERBS_DEVICES=mlx5_0");
+    reaches_says("fake0", 3, "fake0 port 1: it is down");
+    reaches_says("fake1", 2, "rank 1 has no usable RDMA port");
+}
+
+TEST_MAIN

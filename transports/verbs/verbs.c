@@ -1,0 +1,95 @@
+/* The verbs transport's table; opening, closing, describing. */
+#include "verbs.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool reaches(const struct rt_fabric *fabric, uint32_t peer, char *why, size_t capacity)
+{
+    static const char *const reasons[] = { "told nothing of its ports", "",
+                                           "has no usable RDMA port, or does not use verbs",
+                                           "has RDMA ports, but none that meets ours" };
+    const struct rt_verbs *v = fabric->verbs;
+    const uint32_t meets = v && v->meets ? v->meets[peer] : 0;
+    if (meets == 1) return true;
+    if (!why) return false;
+    if (v && v->why[0]) snprintf(why, capacity, "%s", v->why);
+    else snprintf(why, capacity, "rank %u %s", peer, reasons[meets]);
+    return false;
+}
+
+/* Pinned for every peer, so it shrinks where there are many: at most 96 MiB for all peers of a lane and direction. */
+static uint32_t slot_bytes(const struct rt_settings *settings, uint32_t nranks)
+{
+    uint32_t bytes = (uint32_t)settings->number[RT_VERBS_SLOT_BYTES];
+    if (settings->given[RT_VERBS_SLOT_BYTES]) return bytes;
+    while (bytes > 16 * 1024 && (uint64_t)bytes * nranks > 16 * 1024 * 1024) bytes /= 2;
+    return bytes;
+}
+
+static ringtree_status open_link(struct rt_link *link, struct rt_error *error)
+{
+    struct rt_verbs_link *l = rt_verbs_link_of(link);
+    struct rt_verbs *v = link->fabric->verbs;
+    if (!v || !v->ports)
+        return rt_fail(error, RINGTREE_INTERNAL, "rank %u: a verbs link without ports", link->fabric->rank);
+    link->slots = RT_VERBS_SLOTS;
+    link->slot_bytes = slot_bytes(link->fabric->settings, link->fabric->nranks);
+    l->stride = link->slot_bytes + RT_VERBS_HEAD;
+    l->reserved = -1;
+    const size_t bytes = link->sender ? rt_verbs_send_bytes(link->slot_bytes) : rt_verbs_receive_bytes(l->stride);
+    struct rt_error why = { 0 };
+    const ringtree_status status = rt_verbs_slots_open(v, &l->slots, bytes, !link->sender, &why);
+    if (status != RINGTREE_OK)
+        return rt_fail(error, status, "rank %u: no verbs link with rank %u: %s", link->fabric->rank, link->peer,
+                       why.text);
+    return rt_verbs_pair_open(l, error);
+}
+
+static void close_link(struct rt_link *link)
+{
+    struct rt_verbs_link *l = rt_verbs_link_of(link);
+    rt_verbs_pair_close(l);
+    if (l->plain) l->plain->transport->close(l->plain);
+    free(l->plain);
+    l->plain = NULL;
+    if (l->slots.memory) rt_verbs_slots_close(link->fabric->verbs, &l->slots);
+}
+
+static const char *describe(struct rt_link *link, char *text, size_t capacity)
+{
+    struct rt_verbs_link *l = rt_verbs_link_of(link);
+    const struct rt_verbs_pair *pair = l->pair;
+    char here[120], there[64], plain[120];
+    if (!pair || pair->state < RT_VERBS_UP || (!pair->queues && !l->plain))
+        snprintf(text, capacity, "verbs, not connected");
+    else if (l->plain)
+        snprintf(text, capacity, "verbs, now over %s", l->plain->transport->describe(l->plain, plain, sizeof(plain)));
+    else
+        snprintf(text, capacity, "verbs %s to GID %s, %u queue pair%s",
+                 rt_verbs_port_text(pair->queue[0].port, here, sizeof(here)),
+                 rt_verbs_gid_text(pair->queue[0].theirs.gid, there, sizeof(there)), pair->queues,
+                 pair->queues == 1 ? "" : "s");
+    return text;
+}
+
+const struct rt_transport rt_transport_verbs = {
+    .size = sizeof(struct rt_transport),
+    .name = "verbs",
+    .link_size = sizeof(struct rt_verbs_link),
+    .reaches = reaches,
+    .open = open_link,
+    .reserve = rt_verbs_reserve,
+    .send = rt_verbs_send,
+    .sent = rt_verbs_sent,
+    .recv = rt_verbs_recv,
+    .release = rt_verbs_release,
+    .pollfd = rt_verbs_pollfd,
+    .flushed = rt_verbs_flushed,
+    .close = close_link,
+    .describe = describe,
+    .announce = rt_verbs_announce,
+    .hear = rt_verbs_hear,
+    .leave = rt_verbs_leave,
+    .slot_bytes = slot_bytes,
+};
