@@ -73,7 +73,7 @@ static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *
     if (status != RINGTREE_OK) return status;
     comm->logging = true;
     const struct rt_control_options options = { comm->rank, comm->nranks, comm->timeout_ms, meeting, &comm->settings,
-                                                &rt_system_clock, rt_engine_transports(&comm->settings) };
+                                                &rt_system_clock };
     status = rt_control_open(&comm->control, &options, error);
     return status == RINGTREE_OK ? engine_start(comm, progress_thread, error) : status;
 }

@@ -22,7 +22,6 @@ struct rt_place {
     uint32_t          pid;
     uint32_t          cores; /* cores that this process may run on */
     uint64_t          core_mask; /* the first 64 of them, to count shared ones */
-    uint32_t          transports; /* a bit per transport of the engine's list that this process can use */
     char              host[64]; /* for sentences; terminated */
     struct rt_address address[RT_MAX_ADDRESSES]; /* where its listener is reached, best first */
 };

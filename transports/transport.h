@@ -33,11 +33,8 @@ _Static_assert(sizeof(struct rt_frame) == 32, "the wire format");
 struct rt_control; /* bootstrap/control.h: authenticated connections */
 struct rt_node;    /* shm/node.h: the memory shared with the ranks on this machine */
 struct rt_tcp_pair;
-<<<<<<< HEAD
-struct rt_ucx;
-=======
 struct rt_verbs;
->>>>>>> main
+struct rt_ucx;
 struct rt_fabric {
     uint32_t                  rank, nranks;
     const struct rt_settings *settings;
@@ -45,11 +42,8 @@ struct rt_fabric {
     struct rt_control        *control;
     struct rt_node           *node; /* NULL: no shared memory */
     struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
-<<<<<<< HEAD
-    struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
-=======
     struct rt_verbs          *verbs; /* the verbs transport's own: devices, ports, connections */
->>>>>>> main
+    struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */
@@ -71,9 +65,6 @@ struct rt_transport {
     size_t      size;      /* of this table: older transports stay valid when it grows */
     const char *name;      /* "tcp": also its name in RINGTREE_TRANSPORTS */
     size_t      link_size; /* bytes the core allocates for a link, zeroed */
-    /* Can this process use it at all? NULL: yes. `text` gets what it is, or why not. Every rank learns every rank's
-     * answer (rt_place.transports), so that both ends of a link choose alike. Called again and again. */
-    bool (*here)(char *text, size_t capacity);
     /* Can this rank reach that peer? On false, `why` gets the reason (may be NULL). */
     bool (*reaches)(const struct rt_fabric *fabric, uint32_t peer, char *why, size_t capacity);
     /* Start; connecting goes on inside reserve() and recv(). Sets slots and slot_bytes, equal at both ends. */
@@ -118,10 +109,7 @@ struct rt_transport {
 
 extern const struct rt_transport rt_transport_shm;
 extern const struct rt_transport rt_transport_tcp;
-<<<<<<< HEAD
-extern const struct rt_transport rt_transport_ucx;
-=======
 extern const struct rt_transport rt_transport_verbs;
->>>>>>> main
+extern const struct rt_transport rt_transport_ucx;
 
 #endif

@@ -182,7 +182,6 @@ static ringtree_status meet_others(struct rt_control *c, const struct rt_meeting
     if (status)
         return status;
     prefer_route(&join.place, &meeting->address[0]);
-    join.place.transports = c->places[c->rank].transports;
     c->meeting_number = meeting->number;
     if ((status = open_listeners(c, &join.place, error)) != RINGTREE_OK)
         return status;
@@ -226,7 +225,6 @@ static struct rt_control *make_control(const struct rt_control_options *options)
         return NULL;
     }
     c->rank = options->rank;
-    c->places[c->rank].transports = options->transports;
     c->nranks = options->nranks;
     c->timeout_ms = options->timeout_ms ? options->timeout_ms : (uint32_t)options->settings->number[RT_TIMEOUT_MS];
     c->settings = options->settings;

@@ -50,7 +50,6 @@ struct rt_control_options {
     const struct rt_meeting  *meeting; /* NULL only when nranks == 1 */
     const struct rt_settings *settings;
     const struct rt_clock    *clock;
-    uint32_t                  transports; /* for this rank's place */
 };
 
 /* Meets the others; on success every rank has every rank's place. Collective; up to the timeout. */

@@ -74,10 +74,9 @@ void rt_place_put(uint8_t to[RT_PLACE_BYTES], const struct rt_place *place)
     rt_put_u32(to + 8, place->pid);
     rt_put_u32(to + 12, place->cores);
     rt_put_u64(to + 16, place->core_mask);
-    rt_put_u32(to + 24, place->transports);
-    memcpy(to + 28, place->host, 64);
+    memcpy(to + 24, place->host, 64);
     for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++)
-        rt_wire_address_put(to + 92 + 40 * i, &place->address[i]);
+        rt_wire_address_put(to + 88 + 40 * i, &place->address[i]);
 }
 
 bool rt_place_parse(const uint8_t from[RT_PLACE_BYTES], struct rt_place *place)
@@ -87,10 +86,9 @@ bool rt_place_parse(const uint8_t from[RT_PLACE_BYTES], struct rt_place *place)
     place->pid = rt_get_u32(from + 8);
     place->cores = rt_get_u32(from + 12);
     place->core_mask = rt_get_u64(from + 16);
-    place->transports = rt_get_u32(from + 24);
-    memcpy(place->host, from + 28, 64);
+    memcpy(place->host, from + 24, 64);
     for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++)
-        if (!rt_wire_address_parse(from + 92 + 40 * i, &place->address[i]))
+        if (!rt_wire_address_parse(from + 88 + 40 * i, &place->address[i]))
             return false;
     return is_terminated(place->host, sizeof(place->host));
 }

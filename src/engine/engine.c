@@ -6,30 +6,16 @@
 #include <string.h>
 #include <time.h>
 
-<<<<<<< HEAD
-static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_tcp, &rt_transport_ucx };
-=======
-static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_verbs, &rt_transport_tcp };
->>>>>>> main
+static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_verbs, &rt_transport_ucx,
+                                                       &rt_transport_tcp };
 #define TRANSPORTS (sizeof transports / sizeof *transports)
 _Static_assert(TRANSPORTS <= sizeof((struct rt_engine *)0)->announced, "one place for each");
 
-static size_t number_of(const char *name)
+static const struct rt_transport *transport_named(const char *name)
 {
-    size_t i = 0;
-    while (i < TRANSPORTS && strcmp(transports[i]->name, name) != 0) i++;
-    return i;
-}
-
-uint32_t rt_engine_transports(const struct rt_settings *settings)
-{
-    uint32_t usable = 0;
-    char name[32], text[200];
-    for (uint32_t n = 0; rt_list_item(settings->text[RT_TRANSPORTS], n, name, sizeof name); n++) {
-        const size_t i = number_of(name);
-        if (i < TRANSPORTS && (!transports[i]->here || transports[i]->here(text, sizeof text))) usable |= 1u << i;
-    }
-    return usable;
+    for (size_t i = 0; i < TRANSPORTS; i++)
+        if (strcmp(transports[i]->name, name) == 0) return transports[i];
+    return NULL;
 }
 
 static const char *known_transports(char *text, size_t capacity)
@@ -48,26 +34,13 @@ static ringtree_status check_list(const char *list, struct rt_error *error)
     char name[32], known[64];
     uint32_t count = 0;
     for (; rt_list_item(list, count, name, sizeof name); count++)
-        if (number_of(name) == TRANSPORTS)
+        if (!transport_named(name))
             return rt_fail(error, RINGTREE_INVALID_SETTING,
                            "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has: %s", list, name,
                            known_transports(known, sizeof known));
     if (count) return RINGTREE_OK;
     return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TRANSPORTS=%s names no transport; this build has: %s",
                    list, known_transports(known, sizeof known));
-}
-
-/* Can both ends use it, and does it reach the peer? Whether both can is the same at both, so they choose alike. */
-static bool reaches(const struct rt_fabric *fabric, size_t i, uint32_t peer, char *why, size_t capacity)
-{
-    const struct rt_place *places = rt_control_places(fabric->control);
-    why[0] = '\0';
-    if (transports[i]->here && !transports[i]->here(why, capacity)) return false;
-    if (transports[i]->here && !(places[peer].transports & 1u << i)) {
-        snprintf(why, capacity, "rank %u cannot use it: see ringtree-info there", peer);
-        return false;
-    }
-    return transports[i]->reaches(fabric, peer, why, capacity);
 }
 
 /* The first of the list that reaches the peer. */
@@ -78,11 +51,12 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
     char name[32], why[200], reasons[500] = "";
     size_t used = 0;
     for (uint32_t i = 0; rt_list_item(list, i, name, sizeof name); i++) {
-        const size_t number = number_of(name);
-        if (reaches(fabric, number, peer, why, sizeof why)) {
+        const struct rt_transport *transport = transport_named(name);
+        why[0] = '\0';
+        if (transport->reaches(fabric, peer, why, sizeof why)) {
             rt_log(RT_LOG_INFO, "rank %u (host %s) is reached by %s", peer,
-                   rt_control_places(fabric->control)[peer].host, name);
-            engine->reach[peer] = transports[number];
+                   rt_control_places(fabric->control)[peer].host, transport->name);
+            engine->reach[peer] = transport;
             return RINGTREE_OK;
         }
         const int n = snprintf(reasons + used, sizeof reasons - used, " %s: %s.", name, why);
@@ -126,9 +100,6 @@ static uint64_t least_slot(struct rt_engine *engine)
     }
     if (engine->fabric.node && rt_node_slot_bytes(engine->fabric.node) < least)
         least = rt_node_slot_bytes(engine->fabric.node);
-    for (uint32_t r = 0; r < engine->fabric.nranks; r++)
-        if (engine->reach[r] == &rt_transport_ucx && engine->fabric.settings->number[RT_UCX_SLOT_BYTES] < least)
-            least = engine->fabric.settings->number[RT_UCX_SLOT_BYTES];
     return least;
 }
 

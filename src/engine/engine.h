@@ -141,9 +141,6 @@ struct rt_engine {
     bool                        failed;
 };
 
-/* A bit per listed transport that this process can use, for rt_place.transports; loads what is loaded by name. */
-uint32_t rt_engine_transports(const struct rt_settings *settings);
-
 /* The engine of a communicator. `fabric` is copied. node_of[nranks] is copied. Collective over control (one
  * all-gather). */
 ringtree_status rt_engine_open(struct rt_engine **engine, const struct rt_fabric *fabric, const uint32_t *node_of,

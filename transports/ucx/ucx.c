@@ -1,7 +1,6 @@
 /* The UCX transport's table, and what both ends share: opening, closing, sleeping, describing. */
-#include "transports/transport.h"
-#ifdef RT_HAVE_UCX
 #include "ucx.h"
+#include "summary.h"
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,25 +12,64 @@ static struct rt_ucx_link *ucx_link(struct rt_link *link)
     return (struct rt_ucx_link *)link;
 }
 
-static bool here(char *why, size_t capacity)
+const char *rt_ucx_summary(char *text, size_t capacity)
 {
     const char *missing = NULL;
     const struct rt_ucx_calls *calls = rt_ucx_load(&missing);
     unsigned major, minor, patch;
-    if (calls) {
-        calls->ucp_get_version(&major, &minor, &patch);
-        snprintf(why, capacity, "UCX %u.%u.%u, UCX_TLS=%s", major, minor, patch, rt_ucx_tls());
-    } else {
-        snprintf(why, capacity, "%s", missing);
-    }
-    return calls != NULL;
+    if (!calls) return snprintf(text, capacity, "%s", missing), text;
+    calls->ucp_get_version(&major, &minor, &patch);
+    snprintf(text, capacity, "%u.%u.%u, UCX_TLS=%s", major, minor, patch, rt_ucx_tls());
+    return text;
+}
+
+size_t rt_ucx_pair_bytes(void)
+{
+    return sizeof(struct rt_ucx_pair);
+}
+
+size_t rt_ucx_link_bytes(void)
+{
+    return 2 * sizeof(struct rt_ucx_link) + sizeof(struct rt_ucx_sending) + sizeof(struct rt_ucx_inbound);
+}
+
+unsigned rt_ucx_slots(void)
+{
+    return RT_UCX_SLOTS;
+}
+
+/* Ranks tell each other whether they have UCX, so that both ends of a link choose alike. */
+static void announce(struct rt_fabric *fabric, void *mine)
+{
+    const struct rt_ucx *ucx = rt_ucx_state(fabric);
+    *(unsigned char *)mine = ucx && ucx->call;
+}
+
+static void hear(struct rt_fabric *fabric, const void *all, size_t stride)
+{
+    struct rt_ucx *ucx = fabric->ucx;
+    if (ucx) ucx->can = malloc(fabric->nranks);
+    for (uint32_t r = 0; ucx && ucx->can && r < fabric->nranks; r++)
+        ucx->can[r] = ((const unsigned char *)all)[r * stride] == 1;
 }
 
 /* Whether UCX has a way to that peer is seen when the link is made: then it names the transports. */
 static bool reaches(const struct rt_fabric *fabric, uint32_t peer, char *why, size_t capacity)
 {
-    (void)fabric, (void)peer, (void)why, (void)capacity;
-    return true;
+    const char *missing = NULL;
+    if (!rt_ucx_load(&missing)) {
+        if (why) snprintf(why, capacity, "%s", missing);
+        return false;
+    }
+    if (!fabric || !fabric->ucx || !fabric->ucx->can || fabric->ucx->can[peer]) return true;
+    if (why) snprintf(why, capacity, "rank %u has no UCX: see ringtree-info there", peer);
+    return false;
+}
+
+static uint32_t slot_bytes(const struct rt_settings *settings, uint32_t nranks)
+{
+    (void)nranks;
+    return (uint32_t)settings->number[RT_UCX_SLOT_BYTES];
 }
 
 static bool make_end(struct rt_ucx_link *l)
@@ -52,7 +90,7 @@ static ringtree_status open_link(struct rt_link *link, struct rt_error *error)
     link->slot_bytes = (uint32_t)link->fabric->settings->number[RT_UCX_SLOT_BYTES];
     ringtree_status status = rt_ucx_open(link->fabric, error);
     if (status != RINGTREE_OK) return status;
-    l->ucx = link->fabric->ucx;
+    l->ucx = link->fabric->ucx; /* from here on close() counts it */
     status = rt_ucx_pair_open(l, error);
     if (status != RINGTREE_OK || make_end(l)) return status;
     return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the ucx link with rank %u (%u slots of %u bytes); "
@@ -105,7 +143,6 @@ const struct rt_transport rt_transport_ucx = {
     .size = sizeof(struct rt_transport),
     .name = "ucx",
     .link_size = sizeof(struct rt_ucx_link),
-    .here = here,
     .reaches = reaches,
     .open = open_link,
     .reserve = rt_ucx_reserve,
@@ -117,15 +154,8 @@ const struct rt_transport rt_transport_ucx = {
     .flushed = rt_ucx_flushed,
     .close = close_link,
     .describe = describe,
+    .announce = announce,
+    .hear = hear,
+    .leave = rt_ucx_leave,
+    .slot_bytes = slot_bytes,
 };
-#else
-#include <stdio.h>
-
-static bool here(char *why, size_t capacity)
-{
-    snprintf(why, capacity, "not in this build: libucx-dev was not there");
-    return false;
-}
-
-const struct rt_transport rt_transport_ucx = { .size = sizeof(struct rt_transport), .name = "ucx", .here = here };
-#endif

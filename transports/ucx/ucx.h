@@ -114,7 +114,8 @@ struct rt_ucx_pair {
 
 struct rt_ucx {
     struct rt_fabric          *fabric;
-    const struct rt_ucx_calls *call;
+    const struct rt_ucx_calls *call; /* NULL: UCX is not here */
+    uint8_t                   *can;  /* per rank: can it use UCX? NULL: not told */
     ucp_context_h              context;
     ucp_worker_h               worker;
     ucp_address_t             *address;
@@ -156,7 +157,11 @@ static inline bool rt_ucx_room(const struct rt_ucx_link *l)
 
 /* ---- worker.c */
 
-ringtree_status rt_ucx_open(struct rt_fabric *fabric, struct rt_error *error); /* counts a user */
+/* fabric->ucx, made when first asked for. NULL: no memory. */
+struct rt_ucx *rt_ucx_state(struct rt_fabric *fabric);
+void rt_ucx_leave(struct rt_fabric *fabric);
+/* The worker runs while it has users. */
+ringtree_status rt_ucx_open(struct rt_fabric *fabric, struct rt_error *error);
 void rt_ucx_close(struct rt_ucx *ucx);
 /* One round of UCX; now and then a look at the side connections. */
 void rt_ucx_progress(struct rt_ucx *ucx);

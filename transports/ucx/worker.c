@@ -165,24 +165,34 @@ static void stop(struct rt_ucx *ucx)
     free_orphans(ucx);
     if (ucx->set >= 0) close(ucx->set);
     if (ucx->ready >= 0) close(ucx->ready);
-    ucx->fabric->ucx = NULL;
     free(ucx->pairs);
-    free(ucx);
+    *ucx = (struct rt_ucx){ .fabric = ucx->fabric, .call = ucx->call, .can = ucx->can, .set = -1, .ready = -1 };
+}
+
+struct rt_ucx *rt_ucx_state(struct rt_fabric *fabric)
+{
+    const char *why = NULL;
+    if (fabric->ucx) return fabric->ucx;
+    fabric->ucx = malloc(sizeof(*fabric->ucx));
+    if (fabric->ucx)
+        *fabric->ucx = (struct rt_ucx){ .fabric = fabric, .call = rt_ucx_load(&why), .set = -1, .ready = -1 };
+    return fabric->ucx;
+}
+
+void rt_ucx_leave(struct rt_fabric *fabric)
+{
+    if (!fabric->ucx) return;
+    free(fabric->ucx->can);
+    free(fabric->ucx);
+    fabric->ucx = NULL;
 }
 
 ringtree_status rt_ucx_open(struct rt_fabric *fabric, struct rt_error *error)
 {
-    const char *why = NULL;
-    if (fabric->ucx) {
-        fabric->ucx->users++;
-        return RINGTREE_OK;
-    }
-    const struct rt_ucx_calls *calls = rt_ucx_load(&why);
-    if (!calls) return rt_fail(error, RINGTREE_UNSUPPORTED, "rank %u: no UCX: %s", fabric->rank, why);
-    struct rt_ucx *ucx = calloc(1, sizeof(*ucx));
+    struct rt_ucx *ucx = rt_ucx_state(fabric);
     if (!ucx) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for UCX", fabric->rank);
-    *ucx = (struct rt_ucx){ .fabric = fabric, .call = calls, .set = -1, .ready = -1, .users = 1 };
-    fabric->ucx = ucx;
+    if (!ucx->call) return rt_fail(error, RINGTREE_UNSUPPORTED, "rank %u: UCX is not here", fabric->rank);
+    if (ucx->users++) return RINGTREE_OK;
     const ringtree_status status = start(ucx, error);
     if (status != RINGTREE_OK) stop(ucx);
     return status;
@@ -190,5 +200,5 @@ ringtree_status rt_ucx_open(struct rt_fabric *fabric, struct rt_error *error)
 
 void rt_ucx_close(struct rt_ucx *ucx)
 {
-    if (ucx && --ucx->users == 0) stop(ucx);
+    if (--ucx->users == 0) stop(ucx);
 }
