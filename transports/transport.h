@@ -24,7 +24,8 @@ struct rt_frame {
     uint64_t count;    /* elements, as the caller gave it */
     uint32_t op;       /* ringtree_op; handles of ringtree_op_premul_sum() are all sent as 0x100 */
     uint32_t root;     /* RT_NONE where there is none */
-    uint8_t  collective, type, lane, reserved;
+    uint8_t  collective, type, lane;
+    uint8_t  plan;     /* the way it goes, where ranks might choose differently; else 0 */
     uint32_t bytes; /* payload that follows; checked against the receiver's before it is touched */
 };
 _Static_assert(sizeof(struct rt_frame) == 32, "the wire format");

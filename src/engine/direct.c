@@ -98,7 +98,8 @@ uint32_t rt_call_hash(const struct rt_frame *frame)
 {
     uint64_t hash = frame->sequence * UINT64_C(0x9e3779b97f4a7c15) ^ frame->count;
     hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->op ^ ((uint64_t)frame->root << 32);
-    hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->collective ^ ((uint64_t)frame->type << 8);
+    hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->collective ^ ((uint64_t)frame->type << 8) ^
+           ((uint64_t)frame->plan << 16);
     return (uint32_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RT_TAG_BITS));
 }
 
