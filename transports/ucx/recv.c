@@ -46,16 +46,6 @@ void rt_ucx_inbound_drop(struct rt_ucx_inbound *in)
 
 /* ---- what UCX calls */
 
-static void frame_from_wire(const struct rt_frame *wire, struct rt_frame *frame)
-{
-    *frame = *wire;
-    frame->sequence = le64toh(wire->sequence);
-    frame->count = le64toh(wire->count);
-    frame->op = le32toh(wire->op);
-    frame->root = le32toh(wire->root);
-    frame->bytes = le32toh(wire->bytes);
-}
-
 /* Whose message it is; NULL: a stranger's, or one that comes after all is over. */
 static struct rt_ucx_pair *pair_of(struct rt_ucx *ucx, const void *header, size_t header_bytes, size_t wanted,
                                    struct rt_ucx_header *h)
@@ -95,7 +85,8 @@ ucs_status_t rt_ucx_slice_came(void *argument, const void *header, size_t header
         rt_ucx_pair_failed(pair, a ? UCS_ERR_INVALID_PARAM : UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }
-    frame_from_wire(&h.frame, &a->frame);
+    a->frame = h.frame;
+    rt_ucx_frame_order(&a->frame);
     if (bytes > pair->ucx->fabric->settings->number[RT_UCX_SLOT_BYTES]) {
         a->state = RT_UCX_UNWANTED;
         return UCS_OK;

@@ -72,9 +72,8 @@ static void fill_header(const struct rt_ucx_link *l, struct rt_ucx_header *heade
         .token = htole64(pair->token_out), .rank = htole32(l->link.fabric->rank),
         .number = htole32((uint32_t)l->posted), .taken = htole32(in ? (uint32_t)in->next : 0),
         .way = (uint8_t)rt_ucx_way_there(pair->way), .lane = (uint8_t)l->link.lane,
-        .frame = { .sequence = htole64(frame->sequence), .count = htole64(frame->count), .op = htole32(frame->op),
-                   .root = htole32(frame->root), .collective = frame->collective, .type = frame->type,
-                   .lane = frame->lane, .reserved = frame->reserved, .bytes = htole32(frame->bytes) } };
+        .frame = *frame };
+    rt_ucx_frame_order(&header->frame);
 }
 
 /* Hands the slice to UCX. */

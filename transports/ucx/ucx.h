@@ -21,6 +21,7 @@
 #include "transports/transport.h"
 #include "hello.h"
 #include "load.h"
+#include <endian.h>
 
 #define RT_UCX_SLOTS 8
 #define RT_UCX_WAYS  3
@@ -143,6 +144,16 @@ struct rt_ucx_link {
     bool                   wants_room; /* sender: the last call was refused for want of a slot */
     bool                   holds; /* receiver: a slice was given and is not released */
 };
+
+/* The frame's numbers from this machine's order to the wire's, or back. */
+static inline void rt_ucx_frame_order(struct rt_frame *frame)
+{
+    frame->sequence = htole64(frame->sequence);
+    frame->count = htole64(frame->count);
+    frame->op = htole32(frame->op);
+    frame->root = htole32(frame->root);
+    frame->bytes = htole32(frame->bytes);
+}
 
 /* The same pair's way as the peer counts it. */
 static inline enum rt_ucx_way rt_ucx_way_there(enum rt_ucx_way way)
