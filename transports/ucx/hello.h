@@ -29,7 +29,7 @@ struct rt_ucx_hello {
 size_t rt_ucx_hello_put(uint8_t *bytes, const struct rt_ucx_hello *hello, const void *address, const uint8_t key[32]);
 /* From the head alone: the length of all, or 0: this is no hello. */
 size_t rt_ucx_hello_length(const uint8_t head[RT_UCX_HELLO_HEAD]);
-/* The whole, of `length` bytes. False: not from one who knows the secret. The address is at bytes + RT_UCX_HELLO_HEAD. */
+/* The whole, of `length` bytes. False: not from one who knows the secret. The address begins after the head. */
 bool rt_ucx_hello_check(const uint8_t *bytes, size_t length, const uint8_t key[32], struct rt_ucx_hello *hello);
 
 #endif

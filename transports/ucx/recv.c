@@ -1,6 +1,6 @@
 /*
- * The receiving end. UCX gives what came to rt_ucx_slice_came(), which only checks and remembers it; rt_ucx_recv() gives
- * it on in order: in UCX's own memory where that will do, fetched or copied where the caller wants it.
+ * The receiving end. UCX gives what came to rt_ucx_slice_came(), which only checks and remembers it; rt_ucx_recv()
+ * gives it on in order: in UCX's own memory where that will do, fetched or copied where the caller wants it.
  */
 #include "ucx.h"
 #include <endian.h>
@@ -81,7 +81,8 @@ ucs_status_t rt_ucx_slice_came(void *argument, const void *header, size_t header
     struct rt_ucx_inbound *in = rt_ucx_inbound(pair, h.lane);
     const uint32_t number = le32toh(h.number);
     struct rt_ucx_arrival *a = in ? &in->arrival[number % RT_UCX_SLOTS] : NULL;
-    if (!a || number - (uint32_t)in->next >= RT_UCX_SLOTS || a->state != RT_UCX_NONE || le32toh(h.frame.bytes) != bytes) {
+    if (!a || number - (uint32_t)in->next >= RT_UCX_SLOTS || a->state != RT_UCX_NONE ||
+        le32toh(h.frame.bytes) != bytes) {
         rt_ucx_pair_failed(pair, a ? UCS_ERR_INVALID_PARAM : UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }

@@ -93,8 +93,8 @@ static ringtree_status open_link(struct rt_link *link, struct rt_error *error)
     l->ucx = link->fabric->ucx; /* from here on close() counts it */
     status = rt_ucx_pair_open(l, error);
     if (status != RINGTREE_OK || make_end(l)) return status;
-    return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the ucx link with rank %u (%u slots of %u bytes); "
-                   "lower RINGTREE_UCX_SLOT_BYTES", link->fabric->rank, link->peer, RT_UCX_SLOTS, link->slot_bytes);
+    return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the ucx link with rank %u (%u slots of %u bytes)"
+                   "; lower RINGTREE_UCX_SLOT_BYTES", link->fabric->rank, link->peer, RT_UCX_SLOTS, link->slot_bytes);
 }
 
 /* What this link waits for is there. */

@@ -61,7 +61,7 @@ struct rt_ucx_sending {
 
 enum rt_ucx_state { RT_UCX_NONE, RT_UCX_HERE, RT_UCX_OFFERED, RT_UCX_COMING, RT_UCX_UNWANTED };
 
-/* A slice that came. HERE: `data` is UCX's, ours or the caller's. OFFERED: by rendezvous. UNWANTED: too long. */
+/* HERE: `data` is UCX's, ours or the caller's. OFFERED: by rendezvous. UNWANTED: too long. */
 struct rt_ucx_arrival {
     struct rt_ucx_inbound *of;
     enum rt_ucx_state      state;
@@ -78,7 +78,7 @@ struct rt_ucx_inbound {
     struct rt_ucx_pair    *pair;
     uint32_t               lane;
     uint64_t               next, told; /* number of the next slice to give; released slices told to the sender */
-    bool                   ended, crediting; /* the sender's link is closed, after `end` slices; a credit is under way */
+    bool                   ended, crediting; /* the sender's link is closed after `end` slices; a credit goes */
     uint64_t               end;
     uint32_t               fetching; /* arrivals that are COMING */
     ucs_status_t           failure;

@@ -1,4 +1,4 @@
-/* Sentences for what goes wrong on a UCX link: who, where, UCX's status in words, what to look at, the setting in play. */
+/* Sentences for what goes wrong on a UCX link: who, where, UCX's status in words, what to look at, UCX_TLS. */
 #include "ucx.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +52,8 @@ ringtree_status rt_ucx_lost(struct rt_ucx_link *l, ucs_status_t status, const ch
 {
     const char *said = rt_ucx_complaint();
     const struct rt_link *link = &l->link;
-    return rt_ucx_fail(l, RINGTREE_PEER_LOST, "rank %u: the ucx link %s rank %u (host %s, by %s) failed %s: %s%s%s; %s. "
-                       "UCX_TLS=%s", link->fabric->rank, link->sender ? "to" : "from", link->peer, host_of(l),
+    return rt_ucx_fail(l, RINGTREE_PEER_LOST, "rank %u: the ucx link %s rank %u (host %s, by %s) failed %s: %s%s%s; "
+                       "%s. UCX_TLS=%s", link->fabric->rank, link->sender ? "to" : "from", link->peer, host_of(l),
                        l->pair->lanes[0] ? l->pair->lanes : "no transport yet", when,
                        l->pair->ucx->call->status_string(status), said[0] ? ": " : "", said, advice(status),
                        rt_ucx_tls());

@@ -70,8 +70,8 @@ static void set(const struct rt_ucx *ucx, ucp_config_t *config, const char *name
     if (!getenv(variable)) ucx->call->ucp_config_modify(config, name, value); /* who set it himself has his way */
 }
 
-/* UCX offers its shared memory to endpoints that report errors only when told to. Its keepalive is not needed, since the
- * side connections have one, and in 1.13 reads an endpoint that is gone (seen with 16 ranks in 4 processes). */
+/* UCX offers its shared memory to endpoints that report errors only when told to. Its keepalive is not needed, since
+ * the side connections have one, and in 1.13 it reads an endpoint that is gone (seen with 16 ranks in 4 processes). */
 static void choose_settings(const struct rt_ucx *ucx, ucp_config_t *config)
 {
     if (!getenv("UCX_SYSV_ERROR_HANDLING") && !getenv("UCX_POSIX_ERROR_HANDLING"))
