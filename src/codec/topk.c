@@ -90,6 +90,33 @@ static void mark_kept(struct group *group, uint64_t first, const struct rt_cut *
     for (uint64_t i = 0; i < cut->ties_end - first; i++) group->marks[i / 64] |= ties[i / 64] & 1ull << i % 64;
 }
 
+/* The same from what the selection found in this group, without looking at the values. */
+static void mark_found(struct group *group, uint64_t first, const struct rt_part *part)
+{
+    const struct rt_topk_found *found = part->found;
+    const uint64_t number = (first - found->first) / RT_TOPK_GROUP;
+    memset(group->marks, 0, sizeof group->marks);
+    for (uint32_t i = found->begin[number]; i < found->begin[number + 1]; i++) {
+        const uint32_t magnitude = found->magnitudes[i], place = found->places[i];
+        const bool kept = magnitude > part->cut.magnitude ||
+                          (magnitude == part->cut.magnitude && first + place < part->cut.ties_end);
+        group->marks[place / 64] |= (uint64_t)kept << place % 64;
+    }
+}
+
+/* The largest magnitude of a block of which some are kept: one of those. The others stay unread. */
+static uint32_t peak_of_kept(const struct group *group, size_t b)
+{
+    uint32_t peak = 0;
+    for (size_t word = b * WORDS; word < (b + 1) * WORDS; word++)
+        for (uint64_t bits = group->marks[word]; bits; bits &= bits - 1) {
+            const size_t at = word * 64 + (size_t)__builtin_ctzll(bits);
+            const uint32_t magnitude = load_magnitude(group->values + at * sizeof(float));
+            if (magnitude > peak) peak = magnitude;
+        }
+    return peak;
+}
+
 /* Goes through the marks of block `b`: *at is the next kept element of the group, false when there is no more. */
 static bool next_kept(struct group *group, size_t b, size_t *at)
 {
@@ -111,14 +138,15 @@ static uint32_t kept_in(const struct group *group, size_t b)
 }
 
 /* Chooses the raw blocks, and the scale of the others. */
-static void look(struct group *group, size_t value_bytes, struct rt_codec_report *report)
+static void look(struct group *group, size_t value_bytes, bool found, struct rt_codec_report *report)
 {
     uint32_t group_peak = 0;
     for (size_t b = 0; b < blocks_of(group->count); b++) {
         const uint32_t kept = kept_in(group, b);
         const size_t count = block_count(group->count, b);
         uint32_t peak = 0;
-        if (kept) peak = rt_codec_kernels()->peak(group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK);
+        if (kept && found) peak = peak_of_kept(group, b);
+        else if (kept) peak = rt_codec_kernels()->peak(group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK);
         group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
         report->nonfinite_blocks += peak >= RT_INFINITE;
         if (!group->raw[b]) report->kept += kept;
@@ -189,8 +217,9 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
             memset(group.padded, 0, sizeof group.padded);
             group.values = memcpy(group.padded, group.values, group.count * sizeof(float));
         }
-        mark_kept(&group, part->first + i, &part->cut);
-        look(&group, value_bytes, report);
+        if (part->found) mark_found(&group, part->first + i, part);
+        else mark_kept(&group, part->first + i, &part->cut);
+        look(&group, value_bytes, part->found, report);
         if (value_bytes == 1) memcpy(scales + i / RT_TOPK_GROUP * sizeof(float), &group.scale, sizeof group.scale);
         to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual);
         if (residual) residual += group.count * sizeof(float);

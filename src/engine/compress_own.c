@@ -54,7 +54,7 @@ static ringtree_status encode(struct rt_engine *engine, struct rt_operation *op,
     part.cut = rt_cut_nonzero;
     if (compression->reselect && residual)
         part.cut = rt_topk_select(sum, part.first, part.count, rt_topk_kept(&compression->codec, part.count),
-                                  c->scratch);
+                                  c->sum_scratch);
     c->own.length = rt_codec_encode(&compression->codec, &part, sum, residual ? sum : NULL, c->codes[1],
                                     compression->report ? &compression->report->codec : NULL);
     if (residual) rt_codec_prepare(sum, residual, piece->count);
