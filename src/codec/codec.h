@@ -111,8 +111,8 @@ struct rt_topk_source {
 struct rt_topk_found {
     bool            whole; /* all that the cut keeps are among them, and so is everything that is not finite */
     uint64_t        first; /* element of the tensor where group 0 begins */
-    const uint32_t *magnitudes, *places; /* of each; its place in the group */
-    const uint32_t *begin; /* [groups + 1]: group g has magnitudes[begin[g]] up to magnitudes[begin[g + 1]] */
+    const uint32_t *values, *places; /* of each its bits and its place in the group */
+    const uint32_t *begin; /* [groups + 1]: group g has values[begin[g]] up to values[begin[g + 1]] */
 };
 
 /* As rt_topk_select(), after completing the contribution in the same pass; fills *found, which lives in `scratch`. */

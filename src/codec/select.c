@@ -19,7 +19,7 @@
 /* What is searched: all magnitudes of `count` floats, or numbers collected before. */
 struct pool {
     const unsigned char *values;
-    const uint32_t      *collected;
+    const uint32_t      *collected; /* their bits */
     size_t               count;
 };
 
@@ -46,7 +46,7 @@ static void count_digits(const struct pool *pool, uint32_t prefix, int shift, in
     const uint32_t mask = (1u << bits) - 1;
     memset(counts, 0, sizeof *counts << bits);
     for (size_t i = 0; i < pool->count; i++) {
-        const uint32_t magnitude = pool->collected ? pool->collected[i] : magnitude_at(pool->values, i);
+        const uint32_t magnitude = pool->collected ? pool->collected[i] & 0x7fffffff : magnitude_at(pool->values, i);
         if (magnitude < RT_INFINITE && (uint64_t)magnitude >> (shift + bits) == (uint64_t)prefix >> (shift + bits))
             counts[magnitude >> shift & mask]++;
     }
@@ -105,7 +105,7 @@ static uint32_t guess(const struct rt_topk_source *source, size_t count, size_t 
 
 /* What was collected so far. */
 struct collection {
-    uint32_t *magnitudes, *places, *begin;
+    uint32_t *values, *places, *begin;
     uint32_t  least;
     size_t    room, found, groups;
     bool      full; /* there were more than there is room for */
@@ -115,14 +115,14 @@ static void collect_group(struct collection *all, const unsigned char *values, s
 {
     unsigned char padded[64 * 4] = { 0 };
     const size_t whole = count / 64 * 64;
-    uint32_t *magnitudes = all->magnitudes + all->found, *places = all->places + all->found;
+    uint32_t *found_here = all->values + all->found, *places = all->places + all->found;
     if (all->found + RT_TOPK_GROUP > all->room) all->full = true;
     if (all->full) return;
-    size_t found = rt_codec_kernels()->collect(magnitudes, places, values, whole, all->least);
+    size_t found = rt_codec_kernels()->collect(found_here, places, values, whole, all->least);
     if (whole < count) {
         memcpy(padded, values + whole * 4, (count - whole) * 4);
         const size_t more =
-            rt_codec_kernels()->collect(magnitudes + found, places + found, padded, 64, all->least);
+            rt_codec_kernels()->collect(found_here + found, places + found, padded, 64, all->least);
         for (size_t i = found; i < found + more; i++) places[i] += (uint32_t)whole;
         found += more;
     }
@@ -143,7 +143,7 @@ static void complete(const struct rt_topk_source *source, size_t at, size_t coun
 static size_t finite_of(const struct collection *all)
 {
     size_t finite = 0;
-    for (size_t i = 0; i < all->found; i++) finite += all->magnitudes[i] < RT_INFINITE;
+    for (size_t i = 0; i < all->found; i++) finite += (all->values[i] & 0x7fffffff) < RT_INFINITE;
     return finite;
 }
 
@@ -163,7 +163,7 @@ static struct collection new_collection(uint32_t *scratch, size_t count, size_t 
 {
     const size_t room = room_for(count, kept);
     struct collection all = { .least = least, .room = room, .full = !least };
-    all.magnitudes = scratch;
+    all.values = scratch;
     all.places = scratch + room + 128;
     all.begin = all.places + room + 128;
     if (least) all.begin[0] = 0;
@@ -190,10 +190,10 @@ struct rt_cut rt_topk_find(const struct rt_topk_source *source, uint64_t first, 
         complete(source, i, now);
         if (!all.full) collect_group(&all, values + i * sizeof(float), now);
     }
-    *found = (struct rt_topk_found){ false, first, all.magnitudes, all.places, all.begin };
+    *found = (struct rt_topk_found){ false, first, all.values, all.places, all.begin };
     if (kept >= count) return rt_cut_nonzero;
     const bool enough = !all.full && finite_of(&all) >= kept;
-    const struct pool pool = { values, enough ? all.magnitudes : NULL, enough ? all.found : count };
+    const struct pool pool = { values, enough ? all.values : NULL, enough ? all.found : count };
     const uint32_t magnitude = nth_largest(&pool, kept, &ties);
     found->whole = enough && magnitude;
     if (!magnitude) return rt_cut_nonzero;
