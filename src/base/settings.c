@@ -52,6 +52,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "TCP connections between two ranks, per lane; 0: chosen"),
     [RT_TCP_SLOT_BYTES] = SIZE("TCP_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
         "size of one slice on a TCP link"),
+    [RT_UCX_SLOT_BYTES] = SIZE("UCX_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
+        "size of one slice on a UCX link"),
     [RT_TCP_CONGESTION] = TEXT("TCP_CONGESTION", "",
         "congestion control of data connections between machines: a name such as cubic, bbr or dctcp; empty: the "
         "system's; connections within a machine always take reno, which never slows what is never lost"),
