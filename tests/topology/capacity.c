@@ -73,8 +73,8 @@ static void find_ways(struct book *b, uint32_t begin, float gbs, bool to_port)
         for (uint32_t i = g->edges_from[at]; i < g->edges_from[at + 1]; i++) {
             const uint32_t e = g->edge_of[i], to = rt_edge_other(&g->edge[e], at);
             const float cost = b->cost[at] + length(&g->edge[e]) + (g->vertex[at].kind == RT_GPU && at != begin) * 4;
-            if (g->edge[e].kind == RT_NETWORK || b->left[e][g->edge[e].a != at] < gbs * 0.9995f || cost >= b->cost[to] ||
-                !passes(b, at, begin, &g->edge[e], to_port))
+            const bool full = g->edge[e].kind == RT_NETWORK || b->left[e][g->edge[e].a != at] < gbs * 0.9995f;
+            if (full || cost >= b->cost[to] || !passes(b, at, begin, &g->edge[e], to_port))
                 continue;
             b->cost[to] = cost;
             b->by[to] = e;
@@ -134,8 +134,8 @@ static bool fits(const struct rt_search *s, float part)
     }
     for (uint32_t e = 0; e < s->graph->nedges; e++)
         for (int way = 0; way < 2; way++)
-            CHECK_THAT(book.left[e][way] > -0.001f * s->graph->edge[e].gbs.value - 0.01f, "link %u is overused by %g", e,
-                       (double)-book.left[e][way]);
+            CHECK_THAT(book.left[e][way] > -0.001f * s->graph->edge[e].gbs.value - 0.01f, "link %u is overused by %g",
+                       e, (double)-book.left[e][way]);
     return true;
 }
 
