@@ -24,6 +24,7 @@ enum split { ONE_PROCESS, ALL_PROCESSES, FOUR_PROCESSES };
 static const struct place {
     const char *name, *transports, *hosts;
     enum split  split;
+    bool        on_request; /* needs what few machines have */
 } places[] = {
     { "shm-threads", "shm", NULL, ONE_PROCESS },
     { "shm-processes", "shm", NULL, ALL_PROCESSES },
@@ -33,6 +34,8 @@ static const struct place {
     { "two-hosts", "shm,tcp", "aabb", FOUR_PROCESSES },
     { "two-hosts-interleaved", "shm,tcp", "abababababababab", ALL_PROCESSES },
     { "three-hosts-uneven", "shm,tcp", "abcccccccccccccc", ALL_PROCESSES },
+    { "verbs-processes", "verbs", NULL, ALL_PROCESSES, true },
+    { "verbs-two-hosts", "shm,verbs", "aabb", FOUR_PROCESSES, true },
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -135,6 +138,7 @@ static bool taken(const struct place *place, const char *algorithm, uint32_t n, 
 {
     if (wanted.ranks && wanted.ranks != n) return false;
     if (wanted.place && strcmp(wanted.place, place->name) != 0) return false;
+    if (!wanted.place && place->on_request) return false;
     if (wanted.algorithm && strcmp(wanted.algorithm, algorithm) != 0) return false;
     if (place->hosts && n == 1) return false;
     if (wanted.whole || wanted.algorithm || wanted.place) return true;
