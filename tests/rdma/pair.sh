@@ -3,7 +3,8 @@
 . /vm/soft_roce.sh
 rank=$1
 card=$(ls /sys/class/net | grep -v -e lo -e dummy | head -n 1)
-ip addr add "10.78.0.$((rank + 1))/24" dev "$card" && ip link set "$card" up && rdma link add rxe0 type rxe netdev "$card" || exit 1
+ip addr add "10.78.0.$((rank + 1))/24" dev "$card" && ip link set "$card" up || exit 1
+rdma link add rxe0 type rxe netdev "$card" || exit 1
 export RINGTREE_ROOT=10.78.0.1:7000 RINGTREE_RANK=$rank RINGTREE_SIZE=2 RINGTREE_TIMEOUT_MS=30000
 export RINGTREE_VERBS_TIMEOUT=14 RINGTREE_SECRET_FILE=/tmp/secret
 echo 'the secret that both machines know' > /tmp/secret; chmod 600 /tmp/secret
@@ -26,7 +27,7 @@ tries=0 # the other machine may still be starting
 until ping -c 1 -W 1 "10.78.0.$((2 - rank))" > /dev/null 2>&1 || [ $((tries += 1)) -gt 60 ]; do :; done
 reduce "a sound network" 0 -b 8 -e 1M -f 64 -n 5
 spoil delay 2ms 1ms
-reduce "delay" 0 -b 8 -e 256K -f 64 -n 3
+reduce "delay" 0 -b 8 -e 32K -f 64 -n 3
 spoil loss 1%
 reduce "loss" 0 -b 8 -e 256K -f 64 -n 3
 spoil delay 3ms reorder 75% 50%
@@ -39,7 +40,7 @@ reduce "link down and up" 0 -b 1M -e 1M -n 60
 wait
 
 # The other machine's process is killed: named at once.
-[ $rank = 1 ] && { sleep 2; pkill -9 all_reduce_perf; } &
+[ $rank = 1 ] && { sleep 2; kill -9 $(pidof all_reduce_perf); } &
 if [ $rank = 0 ]; then
     RINGTREE_LOG=warn reduce "the peer is killed" 3 -b 1M -e 1M -n 2000
     grep -q 'rank 1' /tmp/out || { echo "FAILED: rank 1 is not named"; cat /tmp/out; failed=1; }

@@ -5,9 +5,9 @@ here=$(dirname "$0")
 folder=$(mktemp -d)
 machine()
 {
-    card="-netdev stream,id=n,addr.type=unix,addr.path=$folder/wire,server=$2 -device virtio-net-pci,netdev=n,mac=52:54:00:00:00:0$1"
-    "$here/boot_rdma" "$boot" --timeout 150 --module virtio_net --module virtio_pci --file "$perf" --qemu "-smp 1 $card" \
-        -- "$here/pair.sh" "$1"
+    wire="stream,id=n,addr.type=unix,addr.path=$folder/wire,server=$2"
+    "$here/boot_rdma" "$boot" --timeout 150 --module virtio_net --module virtio_pci --file "$perf" \
+        --qemu "-smp 1 -netdev $wire -device virtio-net-pci,netdev=n,mac=52:54:00:00:00:0$1" -- "$here/pair.sh" "$1"
 }
 machine 0 on &
 first=$!
