@@ -26,7 +26,7 @@ struct rates {
 static double link_rate(const ringtree_comm *comm)
 {
     const uint64_t given = comm->settings.number[RT_LINK_RATE];
-    return given ? (double)given : rt_plan_link_rate(comm);
+    return given ? (double)given : rt_plan_link(comm).bytes_per_s;
 }
 
 static bool is_spared(const ringtree_codec *codec, size_t elements)

@@ -13,7 +13,8 @@ static ringtree_status no_memory(ringtree_comm *comm)
 /* The others go on with this call, so not being able to join it is a failure of the communicator. */
 static ringtree_status give_up(ringtree_comm *comm, ringtree_status status)
 {
-    if (status == RINGTREE_OK || status == RINGTREE_INVALID_SETTING) return status;
+    const bool no_effect = status == RINGTREE_INVALID_SETTING || status == RINGTREE_INVALID_ARGUMENT;
+    if (status == RINGTREE_OK || no_effect) return status;
     rt_engine_fail(comm->engine, &comm->error);
     return rt_comm_failed(comm);
 }
@@ -98,7 +99,8 @@ bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, s
 
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
 {
-    struct rt_plan plan = { RT_BY_NOTHING, NULL, 0, 0 };
+    static const struct rt_plan nowhere = { .method = RT_BY_NOTHING };
+    const struct rt_plan *plan = &nowhere;
     struct rt_direct direct = { 0 };
     const struct rt_program *program = NULL;
     ringtree_status status = RINGTREE_OK;
@@ -106,21 +108,22 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     if (!nothing && (call->count || call->frame.collective == RINGTREE_BARRIER))
         status = rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root,
                                 &plan, &comm->error);
-    if (plan.method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
-    if (plan.method == RT_BY_DIRECT && !request && is_alone(comm)) {
+    call->frame.plan = plan->told;
+    if (plan->method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
+    if (plan->method == RT_BY_DIRECT && !request && is_alone(comm)) {
         remember(comm, call);
         return rt_engine_direct(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
     }
     rt_engine_lock(comm->engine);
-    if (status == RINGTREE_OK && plan.method == RT_BY_PROGRAM)
-        status = rt_engine_program(comm->engine, plan.algorithm, call->frame.root, &program, &comm->error);
+    if (status == RINGTREE_OK && plan->method == RT_BY_PROGRAM)
+        status = rt_engine_program(comm->engine, plan->algorithm, call->frame.root, &program, &comm->error);
     struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
     rt_engine_unlock(comm->engine);
     if (status != RINGTREE_OK) return give_up(comm, status);
     if (!operation) return give_up(comm, no_memory(comm));
-    operation->method = plan.method;
+    operation->method = plan->method;
     operation->program = program;
-    operation->slice_bytes = plan.slice_bytes;
+    operation->slice_bytes = plan->slice_bytes;
     operation->call = *call;
     return begin(comm, operation, NULL, request);
 }

@@ -61,6 +61,7 @@ static ringtree_status engine_start(ringtree_comm *comm, bool progress_thread, s
                                           comm->node };
         status = rt_engine_open(&comm->engine, &fabric, comm->node_of, comm->timeout_ms, error);
     }
+    if (status == RINGTREE_OK) status = rt_planner_open(comm, error);
     if (status == RINGTREE_OK && progress_thread) status = rt_bind_progress(comm, near, error);
     free(near);
     return status;

@@ -50,7 +50,7 @@ struct ringtree_comm {
     unsigned char        barrier_byte[2];
     struct rt_codec_rates codec_rates;
     struct rt_call       again; /* the last small all-reduce; count 0: none yet */
-    struct rt_last_plan  last_plan[RINGTREE_COLLECTIVE_COUNT];
+    struct rt_planner    planner;
     int32_t              domain;    /* the NUMA domain that this rank runs in; -1: several, unknown */
     struct rt_graph     *machines;  /* NULL until rt_comm_machines() */
 };

@@ -2,6 +2,7 @@
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 
+#include "cost/cost.h"
 #include "engine/engine.h"
 
 struct rt_plan {
@@ -9,21 +10,68 @@ struct rt_plan {
     const struct rt_algorithm *algorithm; /* RT_BY_PROGRAM */
     size_t                     slice_bytes; /* 0: a whole slot */
     double                     seconds;   /* predicted */
+    uint8_t                    told;      /* goes into the call's frame, where ranks might choose differently; or 0 */
 };
 
-/* The plan of a collective's last call: most calls are of the size of the one before. */
-struct rt_last_plan {
+/* Plans made before, by size and root: most calls are of a size that came before. */
+struct rt_kept_plan {
     bool           known;
     size_t         bytes;
     uint32_t       root;
     struct rt_plan plan;
 };
+#define RT_PLANS_KEPT 4 /* per collective; a power of two */
 
-/* Equal on all ranks for equal calls. RINGTREE_INVALID_SETTING: RINGTREE_ALGORITHM asks for what is impossible here. */
+/* What a communicator plans by. All of it is equal on all ranks, but for the tuner. */
+struct rt_planner {
+    struct rt_costs     costs;
+    struct rt_sites     sites;
+    ringtree_tuner      tuner;
+    void               *tuner_context;
+    struct rt_kept_plan kept[RINGTREE_COLLECTIVE_COUNT][RT_PLANS_KEPT];
+};
+
+/* Where the ranks are. Local; the engine is open. RINGTREE_NO_MEMORY. */
+ringtree_status rt_planner_open(ringtree_comm *comm, struct rt_error *error);
+
+/* Equal on all ranks for equal calls; *plan is valid until the next one is chosen. RINGTREE_INVALID_SETTING:
+ * RINGTREE_ALGORITHM asks for what is impossible here; RINGTREE_INVALID_ARGUMENT: the tuner does. */
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
-                               struct rt_plan *plan, struct rt_error *error);
+                               const struct rt_plan **plan, struct rt_error *error);
 
-/* Bytes a second of the slowest link between nodes (within the node where there is one only): equal on all ranks. */
-double rt_plan_link_rate(const ringtree_comm *comm);
+/* Forget what was planned: costs or the tuner have changed. */
+void rt_plan_forget(ringtree_comm *comm);
+
+/*
+ * The slowest kind of link that `comm` uses between nodes, or within the node where there is one only, as the planner
+ * knows it: equal on all ranks, measured or built in (see rt_costs). For choices that depend on how slow links are, as
+ * whether compressing pays. bytes_per_s is what one rank sends, and receives at the same time, while nobody else
+ * uses the link; the ranks of a node share it where `shared` says so.
+ */
+struct rt_plan_link {
+    enum rt_link_kind kind;
+    double            latency_s, bytes_per_s;
+    bool              shared;
+};
+struct rt_plan_link rt_plan_link(const ringtree_comm *comm);
+
+/* ---- between the planner's files */
+
+struct rt_option {
+    const char                *name;
+    const struct rt_algorithm *algorithm; /* NULL: the direct paths of shared memory */
+    const char                *refusal;   /* NULL: possible */
+    struct rt_prediction       prediction;
+};
+#define RT_MOST_OPTIONS 16
+
+/* All ways of the collective; a barrier's are those of the all_reduce that carries it. */
+uint32_t rt_plan_options(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+                         struct rt_option *options);
+struct rt_plan rt_plan_of(const struct rt_option *option);
+/* The tuner's choice into *plan, which has the planner's own. */
+ringtree_status rt_plan_ask_tuner(const ringtree_comm *comm, ringtree_collective collective, size_t bytes,
+                                  const struct rt_option *options, uint32_t count, struct rt_plan *plan,
+                                  struct rt_error *error);
 
 #endif

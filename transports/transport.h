@@ -24,7 +24,8 @@ struct rt_frame {
     uint64_t count;    /* elements, as the caller gave it */
     uint32_t op;       /* ringtree_op; handles of ringtree_op_premul_sum() are all sent as 0x100 */
     uint32_t root;     /* RT_NONE where there is none */
-    uint8_t  collective, type, lane, reserved;
+    uint8_t  collective, type, lane;
+    uint8_t  plan;     /* the way it goes, where ranks might choose differently; else 0 */
     uint32_t bytes; /* payload that follows; checked against the receiver's before it is touched */
 };
 _Static_assert(sizeof(struct rt_frame) == 32, "the wire format");
@@ -34,6 +35,7 @@ struct rt_control; /* bootstrap/control.h: authenticated connections */
 struct rt_node;    /* shm/node.h: the memory shared with the ranks on this machine */
 struct rt_tcp_pair;
 struct rt_verbs;
+struct rt_ucx;
 struct rt_fabric {
     uint32_t                  rank, nranks;
     const struct rt_settings *settings;
@@ -42,6 +44,7 @@ struct rt_fabric {
     struct rt_node           *node; /* NULL: no shared memory */
     struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
     struct rt_verbs          *verbs; /* the verbs transport's own: devices, ports, connections */
+    struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */
@@ -111,5 +114,6 @@ struct rt_transport {
 extern const struct rt_transport rt_transport_shm;
 extern const struct rt_transport rt_transport_tcp;
 extern const struct rt_transport rt_transport_verbs;
+extern const struct rt_transport rt_transport_ucx;
 
 #endif

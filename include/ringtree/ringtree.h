@@ -329,6 +329,44 @@ typedef enum ringtree_collective {
 ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
                                       ringtree_type type, ringtree_op op, char *text, size_t capacity);
 
+/* One way in which a call could go, as the planner sees it. Texts are constant or live as long as the communicator. */
+typedef struct ringtree_way {
+    const char *name;     /* "ring": what RINGTREE_ALGORITHM takes; "shared": the direct paths of shared memory */
+    const char *refusal;  /* NULL: possible here; else why not, and it is never chosen */
+    const char *dominant; /* what most of its time is: "latency", "the busiest rank", "cores", "the wire" */
+    double      seconds;  /* predicted */
+    double      rounds;   /* messages one after another */
+    double      bytes;    /* through the busiest rank, one way */
+    size_t      slice_bytes; /* most that is handed to a transport at once */
+    uint32_t    lanes;    /* parts that move beside each other */
+    uint32_t    chosen;   /* 1: this call would go this way */
+} ringtree_way;
+#define RINGTREE_MOST_WAYS 16
+
+/*
+ * The same as data: fills ways[0 .. *number), at most `capacity` (RINGTREE_MOST_WAYS holds all), for an array of
+ * `count` elements as the call takes it. Local. send, recv and all_to_all_v have no ways: *number is 0.
+ */
+ringtree_status ringtree_plan_ways(ringtree_comm *comm, ringtree_collective collective, size_t count,
+                                   ringtree_type type, ringtree_way *ways, size_t capacity, size_t *number);
+
+/*
+ * A program's own choice: the index of the way to go, for a call of `bytes` (count times the type's size).
+ * ways[predicted] is the planner's. Called inside a collective call of `comm`, by the calling thread, when a plan is
+ * made; the answer may be kept for later calls of that collective and size until ringtree_set_tuner() is called
+ * again. It must not call ringtree.
+ */
+typedef uint32_t (*ringtree_tuner)(void *context, ringtree_collective collective, size_t bytes,
+                                   const ringtree_way *ways, uint32_t number, uint32_t predicted);
+
+/*
+ * From now on `tuner` chooses for `comm`; NULL: the planner does again. Every rank must set one that gives the same
+ * answers: where they differ the calls fail with RINGTREE_MISMATCH. An answer that is no way, or a refused one, is
+ * RINGTREE_INVALID_ARGUMENT of that collective call, which then has no effect. RINGTREE_ALGORITHM goes before the
+ * tuner. Local; between collective calls, at the same place in the order of calls on all ranks.
+ */
+ringtree_status ringtree_set_tuner(ringtree_comm *comm, ringtree_tuner tuner, void *context);
+
 /* Bytes of one element; 0 for a value that is no type. */
 size_t ringtree_type_size(ringtree_type type);
 

@@ -28,7 +28,7 @@ void rt_control_record(struct rt_control *c, const struct rt_frame *frame)
     const uint64_t ordinal = atomic_load_explicit(&ring->head, memory_order_relaxed);
     struct rt_call_slot *slot = &ring->slot[ordinal % RT_CALLS_KEPT];
     uint64_t word[5] = { frame->sequence, frame->count, frame->op | (uint64_t)frame->root << 32,
-                         frame->collective | (uint64_t)frame->type << 8 };
+                         frame->collective | (uint64_t)frame->type << 8 | (uint64_t)frame->plan << 16 };
 
     for (int i = 0; i < 4; i++)
         ring->hash = mix(ring->hash, word[i]);
@@ -64,7 +64,7 @@ bool rt_call_at(const struct rt_call_ring *ring, uint64_t ordinal, struct rt_fra
         return false;
     *frame = (struct rt_frame){ .sequence = word[0], .count = word[1], .op = (uint32_t)word[2],
                                 .root = (uint32_t)(word[2] >> 32), .collective = (uint8_t)word[3],
-                                .type = (uint8_t)(word[3] >> 8) };
+                                .type = (uint8_t)(word[3] >> 8), .plan = (uint8_t)(word[3] >> 16) };
     *hash = word[4];
     return true;
 }
@@ -102,6 +102,8 @@ const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capaci
         used += snprintf(text + used, capacity - (size_t)used, ", %s", rt_op_name(frame->op));
     if ((size_t)used < capacity)
         used += say_codec(frame, text + used, capacity - (size_t)used);
+    if (frame->plan && (size_t)used < capacity)
+        used += snprintf(text + used, capacity - (size_t)used, ", way %u", frame->plan - 1u);
     if ((size_t)used < capacity)
         snprintf(text + used, capacity - (size_t)used, ")");
     return text;

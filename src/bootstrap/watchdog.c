@@ -65,7 +65,7 @@ static void differ(struct rt_control *c, const struct rt_tree_link *link, const 
 static bool same_call(const struct rt_frame *a, const struct rt_frame *b)
 {
     return a->sequence == b->sequence && a->count == b->count && a->op == b->op && a->root == b->root &&
-           a->collective == b->collective && a->type == b->type;
+           a->collective == b->collective && a->type == b->type && a->plan == b->plan;
 }
 
 void rt_watchdog_compare(struct rt_control *c, struct rt_tree_link *link)

@@ -157,7 +157,7 @@ void rt_frame_put(uint8_t to[32], const struct rt_frame *frame)
     to[24] = frame->collective;
     to[25] = frame->type;
     to[26] = frame->lane;
-    to[27] = frame->reserved;
+    to[27] = frame->plan;
     rt_put_u32(to + 28, frame->bytes);
 }
 
@@ -170,7 +170,7 @@ void rt_frame_get(const uint8_t from[32], struct rt_frame *frame)
     frame->collective = from[24];
     frame->type = from[25];
     frame->lane = from[26];
-    frame->reserved = from[27];
+    frame->plan = from[27];
     frame->bytes = rt_get_u32(from + 28);
 }
 

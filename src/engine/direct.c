@@ -30,7 +30,7 @@ struct rt_exchange *rt_exchange_open(struct rt_node *node, bool reads)
     struct rt_exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
     *x = (struct rt_exchange){ .node = node, .n = n, .self = rt_node_index(node), .one_process = true,
-                               .reads = reads, .turn = 1 };
+                               .reads = reads, .turn = 1, .crowded = rt_node_oversubscribed(node) };
     x->area = calloc(n, sizeof *x->area);
     x->sources = calloc(n, sizeof *x->sources);
     x->inputs = calloc(n, sizeof *x->inputs);
@@ -98,7 +98,8 @@ uint32_t rt_call_hash(const struct rt_frame *frame)
 {
     uint64_t hash = frame->sequence * UINT64_C(0x9e3779b97f4a7c15) ^ frame->count;
     hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->op ^ ((uint64_t)frame->root << 32);
-    hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->collective ^ ((uint64_t)frame->type << 8);
+    hash = hash * UINT64_C(0x9e3779b97f4a7c15) ^ frame->collective ^ ((uint64_t)frame->type << 8) ^
+           ((uint64_t)frame->plan << 16);
     return (uint32_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RT_TAG_BITS));
 }
 

@@ -24,7 +24,7 @@ enum split { ONE_PROCESS, ALL_PROCESSES, FOUR_PROCESSES };
 static const struct place {
     const char *name, *transports, *hosts;
     enum split  split;
-    bool        on_request; /* needs what few machines have */
+    bool        by_name;
 } places[] = {
     { "shm-threads", "shm", NULL, ONE_PROCESS },
     { "shm-processes", "shm", NULL, ALL_PROCESSES },
@@ -34,6 +34,10 @@ static const struct place {
     { "two-hosts", "shm,tcp", "aabb", FOUR_PROCESSES },
     { "two-hosts-interleaved", "shm,tcp", "abababababababab", ALL_PROCESSES },
     { "three-hosts-uneven", "shm,tcp", "abcccccccccccccc", ALL_PROCESSES },
+    /* only by name, since not every build has it */
+    { "ucx-threads", "ucx", NULL, ONE_PROCESS, true },
+    { "ucx-processes", "ucx", NULL, ALL_PROCESSES, true },
+    { "ucx-two-hosts", "shm,ucx", "aabb", FOUR_PROCESSES, true },
     { "verbs-processes", "verbs", NULL, ALL_PROCESSES, true },
     { "verbs-two-hosts", "shm,verbs", "aabb", FOUR_PROCESSES, true },
 };
@@ -137,8 +141,7 @@ static bool run(const struct place *place, const char *algorithm, uint32_t n, st
 static bool taken(const struct place *place, const char *algorithm, uint32_t n, uint64_t number)
 {
     if (wanted.ranks && wanted.ranks != n) return false;
-    if (wanted.place && strcmp(wanted.place, place->name) != 0) return false;
-    if (!wanted.place && place->on_request) return false;
+    if (wanted.place ? strcmp(wanted.place, place->name) != 0 : place->by_name) return false;
     if (wanted.algorithm && strcmp(wanted.algorithm, algorithm) != 0) return false;
     if (place->hosts && n == 1) return false;
     if (wanted.whole || wanted.algorithm || wanted.place) return true;

@@ -28,7 +28,7 @@ uint64_t random_next(uint64_t *state)
 struct rt_frame pair_frame(uint64_t sequence, uint32_t bytes)
 {
     return (struct rt_frame){ .sequence = sequence, .count = UINT64_C(0x1122334455667788) ^ sequence, .op = 0x100,
-                              .root = RT_NONE, .collective = 3, .type = 7, .lane = 2, .reserved = 0, .bytes = bytes };
+                              .root = RT_NONE, .collective = 3, .type = 7, .lane = 2, .plan = 0, .bytes = bytes };
 }
 
 static unsigned char byte_of(uint64_t sequence, size_t i)

@@ -97,7 +97,7 @@ static void frame_to_wire(const struct rt_frame *frame, unsigned char *wire)
     const struct rt_frame little = { .sequence = htole64(frame->sequence), .count = htole64(frame->count),
                                      .op = htole32(frame->op), .root = htole32(frame->root),
                                      .collective = frame->collective, .type = frame->type, .lane = frame->lane,
-                                     .reserved = frame->reserved, .bytes = htole32(frame->bytes) };
+                                     .plan = frame->plan, .bytes = htole32(frame->bytes) };
     memcpy(wire, &little, sizeof(little));
 }
 

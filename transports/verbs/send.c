@@ -177,7 +177,7 @@ static void write_frame(const struct rt_frame *frame, unsigned char *to)
     const struct rt_frame little = { .sequence = htole64(frame->sequence), .count = htole64(frame->count),
                                      .op = htole32(frame->op), .root = htole32(frame->root),
                                      .collective = frame->collective, .type = frame->type, .lane = frame->lane,
-                                     .reserved = frame->reserved, .bytes = htole32(frame->bytes) };
+                                     .plan = frame->plan, .bytes = htole32(frame->bytes) };
     memcpy(to, &little, sizeof(little));
 }
 

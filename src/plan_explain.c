@@ -1,0 +1,184 @@
+/* Why a call goes the way it goes: the planner's table in words, and as data for programs and their tuners. */
+#include "comm.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Of a call that is asked about. */
+static uint32_t root_of(ringtree_collective collective)
+{
+    const bool rooted = collective == RINGTREE_REDUCE || collective == RINGTREE_BROADCAST ||
+                        collective == RINGTREE_GATHER || collective == RINGTREE_SCATTER;
+    return rooted ? 0 : RT_NONE;
+}
+
+static bool has_ways(ringtree_collective collective)
+{
+    return collective != RINGTREE_SEND_RECV && collective != RINGTREE_ALL_TO_ALL_V;
+}
+
+static ringtree_status check(ringtree_comm *comm, const char *call, ringtree_collective collective, size_t count,
+                             ringtree_type type, bool has_room)
+{
+    ringtree_status status = rt_comm_check(comm, call);
+    if (status != RINGTREE_OK) return status;
+    const size_t element = ringtree_type_size(type);
+    if (has_room && element && (unsigned)collective < RINGTREE_COLLECTIVE_COUNT && count <= SIZE_MAX / element)
+        return RINGTREE_OK;
+    return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
+                   "%s: needs a collective, a count and a type whose product is a size, and room for the answer", call);
+}
+
+/* ---- as data */
+
+static ringtree_way way_of(const ringtree_comm *comm, const struct rt_option *option, const struct rt_plan *plan)
+{
+    const struct rt_prediction *p = &option->prediction;
+    const struct rt_shape shape = { .nranks = comm->nranks, .rank = comm->rank, .root = 0,
+                                    .layout = &comm->engine->layout };
+    const bool here = !option->refusal;
+    return (ringtree_way){
+        .name = option->name, .refusal = option->refusal, .dominant = here ? rt_dominant_name(p->dominant) : "",
+        .seconds = here ? p->seconds : 0, .rounds = here ? p->rounds : 0, .bytes = here ? p->bytes : 0,
+        .slice_bytes = p->slice ? p->slice : comm->engine->slot_bytes,
+        .lanes = here && option->algorithm ? option->algorithm->lanes(&shape) : 1,
+        .chosen = here && plan->algorithm == option->algorithm,
+    };
+}
+
+ringtree_status ringtree_plan_ways(ringtree_comm *comm, ringtree_collective collective, size_t count,
+                                   ringtree_type type, ringtree_way *ways, size_t capacity, size_t *number)
+{
+    ringtree_status status = check(comm, "ringtree_plan_ways", collective, count, type, ways && number);
+    if (status != RINGTREE_OK) return status;
+    *number = 0;
+    if (!has_ways(collective)) return RINGTREE_OK;
+    struct rt_option options[RT_MOST_OPTIONS];
+    const struct rt_plan *plan;
+    const size_t bytes = count * ringtree_type_size(type);
+    status = rt_plan_choose(comm, collective, bytes, root_of(collective), &plan, &comm->error);
+    if (status != RINGTREE_OK) return status;
+    const uint32_t found = rt_plan_options(comm, collective, bytes, root_of(collective), options);
+    for (; *number < found && *number < capacity; ++*number)
+        ways[*number] = way_of(comm, &options[*number], plan);
+    return RINGTREE_OK;
+}
+
+/* ---- the tuner */
+
+ringtree_status ringtree_set_tuner(ringtree_comm *comm, ringtree_tuner tuner, void *context)
+{
+    ringtree_status status = rt_comm_check(comm, "ringtree_set_tuner");
+    if (status != RINGTREE_OK) return status;
+    comm->planner.tuner = tuner;
+    comm->planner.tuner_context = context;
+    rt_plan_forget(comm);
+    return RINGTREE_OK;
+}
+
+ringtree_status rt_plan_ask_tuner(const ringtree_comm *comm, ringtree_collective collective, size_t bytes,
+                                  const struct rt_option *options, uint32_t count, struct rt_plan *plan,
+                                  struct rt_error *error)
+{
+    ringtree_way ways[RT_MOST_OPTIONS] = { { 0 } };
+    uint32_t predicted = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        ways[i] = way_of(comm, &options[i], plan);
+        if (ways[i].chosen) predicted = i;
+    }
+    const uint32_t at =
+        comm->planner.tuner(comm->planner.tuner_context, collective, bytes, ways, count, predicted);
+    if (at >= count || options[at].refusal)
+        return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
+                       "rank %u: the tuner of ringtree_set_tuner() chose way %u of %u (%s) for %s of %zu bytes: %s",
+                       comm->rank, at, count, at < count ? options[at].name : "none",
+                       ringtree_collective_name(collective), bytes,
+                       at < count ? options[at].refusal : "there is no such way");
+    *plan = rt_plan_of(&options[at]);
+    plan->told = (uint8_t)(1 + at);
+    return RINGTREE_OK;
+}
+
+/* ---- in words */
+
+struct text {
+    char  *at;
+    size_t left;
+};
+
+static void say(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(text->at, text->left, format, args);
+    va_end(args);
+    if (n <= 0) return;
+    const size_t used = (size_t)n < text->left ? (size_t)n : text->left - 1;
+    text->at += used;
+    text->left -= used;
+}
+
+/* "shm", "shm and tcp": by which this rank reaches the others. */
+static const char *transports_text(const ringtree_comm *comm, char *text, size_t capacity)
+{
+    struct text out = { text, capacity };
+    text[0] = '\0';
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (r == comm->rank || strstr(text, comm->engine->reach[r]->name)) continue;
+        say(&out, "%s%s", text[0] ? " and " : "", comm->engine->reach[r]->name);
+    }
+    return text[0] ? text : "none";
+}
+
+static void say_places(struct text *out, const ringtree_comm *comm)
+{
+    const struct rt_sites *s = &comm->planner.sites;
+    const struct rt_plan_link link = rt_plan_link(comm);
+    char transports[64];
+    say(out, "among %u ranks on %u node%s, transport %s, %u rank%s on %u core%s of the most crowded machine\n",
+        comm->nranks, s->nodes, s->nodes == 1 ? "" : "s", transports_text(comm, transports, sizeof transports),
+        s->crowd, s->crowd == 1 ? "" : "s", s->cores, s->cores == 1 ? "" : "s");
+    say(out, "slowest link: %s, %.2f us, %.2f GB/s\n", rt_link_kind_name(link.kind), link.latency_s * 1e6,
+        link.bytes_per_s / 1e9);
+}
+
+static void say_way(struct text *out, const ringtree_way *way)
+{
+    say(out, "%c %-14s", way->chosen ? '*' : ' ', way->name);
+    if (way->refusal) say(out, "impossible: %s\n", way->refusal);
+    else
+        say(out, "%12.1f us predicted, most of it %s; %g rounds, %.0f bytes a rank, %u lane%s\n", way->seconds * 1e6,
+            way->dominant, way->rounds, way->bytes, way->lanes, way->lanes == 1 ? "" : "s");
+}
+
+static const char *reason(const ringtree_comm *comm)
+{
+    if (comm->settings.text[RT_ALGORITHM][0]) return " (RINGTREE_ALGORITHM is set)";
+    return comm->planner.tuner ? " (ringtree_set_tuner() was called)" : ": the least predicted";
+}
+
+ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
+                                      ringtree_type type, ringtree_op op, char *text, size_t capacity)
+{
+    (void)op;
+    ringtree_status status = check(comm, "ringtree_plan_explain", collective, count, type, text && capacity);
+    if (status != RINGTREE_OK) return status;
+    ringtree_way ways[RT_MOST_OPTIONS];
+    size_t number, slice = 0;
+    struct text out = { text, capacity };
+    status = ringtree_plan_ways(comm, collective, count, type, ways, RT_MOST_OPTIONS, &number);
+    if (status != RINGTREE_OK) return status;
+    say(&out, "%s of %zu %s (%zu bytes) ", ringtree_collective_name(collective), count, ringtree_type_name(type),
+        count * ringtree_type_size(type));
+    say_places(&out, comm);
+    if (!has_ways(collective)) {
+        say(&out, "* point to point, slices of %zu bytes\n", comm->engine->slot_bytes);
+        return RINGTREE_OK;
+    }
+    for (size_t i = 0; i < number; i++) {
+        say_way(&out, &ways[i]);
+        if (ways[i].chosen) slice = ways[i].slice_bytes;
+    }
+    if (slice) say(&out, "slices of up to %zu bytes\n", slice);
+    say(&out, "* chosen%s\n", reason(comm));
+    return RINGTREE_OK;
+}

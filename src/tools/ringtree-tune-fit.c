@@ -1,0 +1,69 @@
+/* Corrections from points: measured / predicted where a point is, its neighbour's where none is. */
+#include "ringtree-tune.h"
+#include <string.h>
+
+#define LEAST 0.01f
+#define MOST  900.0f
+
+static int size_index(uint64_t bytes)
+{
+    int at = 0;
+    for (uint64_t size = 8; size < bytes; size *= 8) at++;
+    return at < RT_COST_SIZES ? at : -1;
+}
+
+static uint32_t way_index(const struct tune_point *point)
+{
+    const ringtree_collective collective = (ringtree_collective)point->collective;
+    if (!strcmp(point->way, "shared")) return rt_cost_way(collective, NULL);
+    const struct rt_algorithm *algorithm = rt_algorithm_find(collective, point->way);
+    return algorithm ? rt_cost_way(collective, algorithm) : RT_COST_WAYS;
+}
+
+/* Sizes that were not measured take the nearest smaller one's, at the small end the nearest larger one's. */
+static void fill_sizes(float *row, uint32_t known)
+{
+    float last = 0;
+    for (uint32_t b = 0; b < RT_COST_SIZES; b++) {
+        if (known >> b & 1) last = row[b];
+        else if (last > 0) row[b] = last;
+    }
+    for (uint32_t b = RT_COST_SIZES; b-- > 0;) {
+        if (known >> b & 1) last = row[b];
+        else if (b < (uint32_t)__builtin_ctz(known)) row[b] = last;
+    }
+}
+
+/* Numbers of ranks that were not measured take their neighbour's. */
+static void fill_ranks(float rows[RT_COST_RANKS][RT_COST_SIZES], const uint32_t *known)
+{
+    for (uint32_t n = 0; n < RT_COST_RANKS; n++)
+        for (uint32_t step = 1; !known[n] && step < RT_COST_RANKS; step++) {
+            const uint32_t below = n - step, above = n + step;
+            if (below < RT_COST_RANKS && known[below]) memcpy(rows[n], rows[below], sizeof rows[n]);
+            else if (above < RT_COST_RANKS && known[above]) memcpy(rows[n], rows[above], sizeof rows[n]);
+            else continue;
+            break;
+        }
+}
+
+void tune_fit(struct rt_costs *costs, const struct tune_point *points, size_t count)
+{
+    static uint32_t known[RT_COST_CASES][RT_COST_WAYS][RT_COST_RANKS];
+    memset(known, 0, sizeof known);
+    for (size_t i = 0; i < count; i++) {
+        const struct tune_point *p = &points[i];
+        const uint32_t way = way_index(p), c = p->tcp ? RT_COST_TCP : RT_COST_SHM;
+        const int n = p->ranks == 2 ? 0 : p->ranks == 4 ? 1 : p->ranks == 8 ? 2 : -1, b = size_index(p->bytes);
+        if (way >= RT_COST_WAYS || n < 0 || b < 0 || !(p->predicted > 0)) continue;
+        const float ratio = (float)(p->measured / p->predicted);
+        costs->correction[c][way][n][b] = ratio < LEAST ? LEAST : ratio > MOST ? MOST : ratio;
+        known[c][way][n] |= 1u << b;
+    }
+    for (uint32_t c = 0; c < RT_COST_CASES; c++)
+        for (uint32_t way = 0; way < RT_COST_WAYS; way++) {
+            for (uint32_t n = 0; n < RT_COST_RANKS; n++)
+                if (known[c][way][n]) fill_sizes(costs->correction[c][way][n], known[c][way][n]);
+            fill_ranks(costs->correction[c][way], known[c][way]);
+        }
+}

@@ -1,0 +1,178 @@
+/* ringtree-tune: the planner's table for this machine, from measurements, and how good it is. */
+#include "ringtree-tune.h"
+#include "base/settings.h"
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_FINE, EXIT_LATE, EXIT_USAGE, EXIT_FAILED };
+
+static const char help[] =
+    "Usage: ringtree-tune [OPTION]...\n"
+    "       ringtree-tune --check [OPTION]...\n"
+    "Measure every algorithm of every collective on this machine and write the table that the planner predicts by,\n"
+    "or check the planner's predictions against measurements. Load a table with RINGTREE_TUNE_FILE=FILE.\n"
+    "\n"
+    "  -o, --output FILE        write the table, or the comparison, into FILE (standard output)\n"
+    "  -c, --check              measure, and print prediction beside measurement instead of a table\n"
+    "  -n, --ranks LIST         numbers of ranks, each as processes of this machine (2,4,8)\n"
+    "  -t, --transports LIST    shm, tcp or both (shm,tcp)\n"
+    "  -C, --collectives LIST   (all_reduce,reduce,broadcast,reduce_scatter,all_gather,all_to_all,gather,scatter)\n"
+    "  -b, --least BYTES        smallest array (8; a table needs 8 times a power of 8)\n"
+    "  -e, --most BYTES         largest array, or all blocks of one together (16M)\n"
+    "  -f, --factor N           each size is N times the one before (8)\n"
+    "  -r, --rounds N           rounds; each measures all algorithms in turn, the median counts (7)\n"
+    "  -s, --milliseconds N     of each algorithm in each round, at least one call (2)\n"
+    "  -j, --json               the comparison as JSON\n"
+    "  -p, --progress           say what is measured on standard error (so too where that is a terminal)\n"
+    "  -h, --help               this text\n"
+    "  -V, --version            the version\n"
+    "\n"
+    "Exit status: 0 fine, 1 --check found a choice over 15 % slower than the best or a median error over 25 %,\n"
+    "2 wrong usage, 3 it could not be measured or written.\n";
+
+struct arguments {
+    struct tune_job job;
+    const char     *ranks, *transports, *collectives, *output;
+    bool            check, json, progress;
+};
+
+static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+static void fail(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("ringtree-tune: ", stderr);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputs(status == EXIT_USAGE ? " (--help)\n" : "\n", stderr);
+    exit(status);
+}
+
+static uint64_t number(const char *text, const char *what, uint64_t least, uint64_t most)
+{
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr("KMG", toupper((unsigned char)*end)) : NULL;
+    if (unit && end[1] == '\0' && value < UINT64_MAX >> 40) {
+        value <<= 10 * (unit - "KMG" + 1);
+        end++;
+    }
+    if (!isdigit((unsigned char)*text) || *end || errno || value < least || value > most)
+        fail(EXIT_USAGE, "%s must be a number from %llu to %llu, not \"%s\"", what, (unsigned long long)least,
+             (unsigned long long)most, text);
+    return value;
+}
+
+static uint32_t collectives_of(const char *list)
+{
+    uint32_t bits = 0;
+    char name[32];
+    for (uint32_t i = 0; rt_list_item(list, i, name, sizeof name); i++) {
+        uint32_t c = 0;
+        while (c < RINGTREE_BARRIER && strcmp(ringtree_collective_name((ringtree_collective)c), name)) c++;
+        if (c == RINGTREE_BARRIER) fail(EXIT_USAGE, "there is no collective \"%s\" to tune", name);
+        bits |= 1u << c;
+    }
+    if (!bits) fail(EXIT_USAGE, "--collectives names none");
+    return bits;
+}
+
+static void take_option(int option, struct arguments *a)
+{
+    switch (option) {
+    case 'o': a->output = optarg; return;
+    case 'c': a->check = true; return;
+    case 'n': a->ranks = optarg; return;
+    case 't': a->transports = optarg; return;
+    case 'C': a->job.collectives = collectives_of(optarg); return;
+    case 'b': a->job.least = number(optarg, "--least", 4, 1 << 30); return;
+    case 'e': a->job.most = number(optarg, "--most", 4, UINT64_C(1) << 34); return;
+    case 'f': a->job.step = number(optarg, "--factor", 2, 1024); return;
+    case 'r': a->job.rounds = (uint32_t)number(optarg, "--rounds", 1, TUNE_MOST_ROUNDS); return;
+    case 's': a->job.seconds = (double)number(optarg, "--milliseconds", 0, 10000) / 1000; return;
+    case 'j': a->json = true; return;
+    case 'p': a->progress = true; return;
+    case 'h': fputs(help, stdout); exit(EXIT_FINE);
+    case 'V': printf("ringtree-tune %s\n", ringtree_version()); exit(EXIT_FINE);
+    default: fail(EXIT_USAGE, "wrong usage");
+    }
+}
+
+static void take_arguments(int argc, char **argv, struct arguments *a)
+{
+    static const struct option options[] = {
+        { "output", required_argument, NULL, 'o' },      { "check", no_argument, NULL, 'c' },
+        { "ranks", required_argument, NULL, 'n' },       { "transports", required_argument, NULL, 't' },
+        { "collectives", required_argument, NULL, 'C' }, { "least", required_argument, NULL, 'b' },
+        { "most", required_argument, NULL, 'e' },        { "factor", required_argument, NULL, 'f' },
+        { "rounds", required_argument, NULL, 'r' },      { "milliseconds", required_argument, NULL, 's' },
+        { "json", no_argument, NULL, 'j' },              { "progress", no_argument, NULL, 'p' },
+        { "help", no_argument, NULL, 'h' },              { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (int option; (option = getopt_long(argc, argv, "o:cn:t:C:b:e:f:r:s:jphV", options, NULL)) != -1;)
+        take_option(option, a);
+    if (optind < argc) fail(EXIT_USAGE, "\"%s\" is no option", argv[optind]);
+    a->job.uncorrected = !a->check;
+    a->progress |= isatty(2) != 0;
+}
+
+static bool transport_is_tcp(const char *name)
+{
+    if (strcmp(name, "shm") && strcmp(name, "tcp")) fail(EXIT_USAGE, "there is no transport \"%s\" to tune", name);
+    return !strcmp(name, "tcp");
+}
+
+static void measure_all(const struct arguments *a, struct tune_point **points, size_t *count)
+{
+    char transport[16], ranks[16], why[RT_ERROR_TEXT];
+    for (uint32_t t = 0; rt_list_item(a->transports, t, transport, sizeof transport); t++)
+        for (uint32_t i = 0; rt_list_item(a->ranks, i, ranks, sizeof ranks); i++) {
+            struct tune_job job = a->job;
+            job.tcp = transport_is_tcp(transport);
+            job.ranks = (uint32_t)number(ranks, "--ranks", 2, 1024);
+            for (uint32_t c = 0; c < RINGTREE_BARRIER; c++) {
+                job.collectives = a->job.collectives & 1u << c;
+                if (!job.collectives) continue;
+                if (a->progress)
+                    fprintf(stderr, "%s, %u ranks, %s\n", transport, job.ranks,
+                            ringtree_collective_name((ringtree_collective)c));
+                if (!tune_run(&job, points, count, why, sizeof why)) fail(EXIT_FAILED, "%s", why);
+            }
+        }
+    if (!*count) fail(EXIT_USAGE, "nothing was measured: are --ranks, --transports, --least and --most right?");
+}
+
+static bool write_output(const struct arguments *a, const struct tune_point *points, size_t count, FILE *out)
+{
+    static struct rt_costs costs;
+    if (a->check && a->json) tune_print_json(points, count, out);
+    else if (a->check) tune_print(points, count, out);
+    if (a->check) return fflush(out) == 0 && !ferror(out);
+    rt_costs_built_in(&costs);
+    tune_fit(&costs, points, count);
+    return rt_costs_write(&costs, true, out);
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments a = { .ranks = "2,4,8", .transports = "shm,tcp",
+                           .job = { .collectives = (1u << RINGTREE_BARRIER) - 1, .least = 8, .most = 16 << 20,
+                                    .step = 8, .rounds = 7, .seconds = 0.002 } };
+    struct tune_point *points = NULL;
+    size_t count = 0;
+    take_arguments(argc, argv, &a);
+    FILE *out = a.output ? fopen(a.output, "w") : stdout;
+    if (!out) fail(EXIT_FAILED, "cannot write %s: %s", a.output, strerror(errno));
+    measure_all(&a, &points, &count);
+    if (!write_output(&a, points, count, out) || (out != stdout && fclose(out)))
+        fail(EXIT_FAILED, "cannot write %s: %s", a.output ? a.output : "the output", strerror(errno));
+    const struct tune_quality q = tune_quality(points, count);
+    free(points);
+    return a.check && (q.late_choices || q.median_error > 0.25) ? EXIT_LATE : EXIT_FINE;
+}

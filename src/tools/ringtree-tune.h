@@ -1,0 +1,52 @@
+/* ringtree-tune: measures every way of every collective on this machine, fits the planner's table, checks it. */
+#ifndef RINGTREE_TUNE_H
+#define RINGTREE_TUNE_H
+
+#include "cost/table.h"
+
+/* One way of one call, predicted and measured. */
+struct tune_point {
+    uint8_t  collective, tcp; /* ringtree_collective; tcp 0: shared memory */
+    uint8_t  chosen;
+    uint32_t ranks;
+    uint64_t bytes; /* as the call counts them */
+    char     way[16];
+    double   predicted, measured; /* seconds */
+};
+
+struct tune_job {
+    uint32_t ranks;
+    bool     tcp;
+    bool     uncorrected; /* predict by the model alone, to fit corrections */
+    uint32_t collectives; /* a bit each */
+    uint64_t least, most, step; /* bytes of a call, each `step` times the one before; most: of all its blocks */
+    uint32_t rounds;    /* each measures every way once, in turn */
+    double   seconds;   /* of one way in one round; at least one call */
+};
+#define TUNE_MOST_ROUNDS 32
+
+typedef void tune_take(const struct tune_point *point, void *context);
+
+/* In a rank: measures and, on rank 0, gives each point to `take`. */
+ringtree_status tune_measure(ringtree_comm *comm, const struct tune_job *job, tune_take *take, void *context);
+
+/* Starts the ranks of a job as processes; the points are added to *points; false: a sentence is in `why`. */
+bool tune_run(const struct tune_job *job, struct tune_point **points, size_t *count, char *why, size_t capacity);
+
+/* Corrections so that the predictions, which were made without any, become what was measured. */
+void tune_fit(struct rt_costs *costs, const struct tune_point *points, size_t count);
+
+/* ---- prediction beside measurement (ringtree-tune-report.c) */
+
+/* What was off: the median and the worst error of predictions, and how much slower the chosen way was than the best. */
+struct tune_quality {
+    size_t points, calls;
+    double median_error, p90_error;  /* |predicted / measured - 1| */
+    double worst_choice;             /* chosen / best - 1, measured both */
+    size_t late_choices;             /* over 15 % slower than the best */
+};
+struct tune_quality tune_quality(const struct tune_point *points, size_t count);
+void tune_print(const struct tune_point *points, size_t count, FILE *out);
+void tune_print_json(const struct tune_point *points, size_t count, FILE *out);
+
+#endif

@@ -1,0 +1,112 @@
+/* The model: what must hold of its times whatever the constants are. */
+#include "cost/cost.h"
+#include "test.h"
+
+static struct rt_costs costs;
+
+static struct rt_sites sites_of(uint32_t ranks, uint32_t nodes)
+{
+    static uint32_t node_of[4096];
+    for (uint32_t r = 0; r < ranks; r++) node_of[r] = r * nodes / ranks;
+    return rt_sites_of(ranks, node_of);
+}
+
+static double seconds(const struct rt_sites *s, const struct rt_algorithm *a, ringtree_collective c, size_t bytes)
+{
+    struct rt_prediction p;
+    rt_cost_predict(&costs, s, c, a, bytes, 256 << 10, 0, &p);
+    return p.seconds;
+}
+
+TEST(every_algorithm_is_known_to_the_model)
+{
+    const struct rt_sites s = sites_of(8, 2);
+    struct rt_work work;
+    for (uint32_t i = 0; i < rt_algorithm_count; i++) {
+        const struct rt_algorithm *a = rt_algorithms[i];
+        CHECK_THAT(rt_work_of(&s, a->collective, a->name, 1 << 20, &work), "%s %s",
+                   ringtree_collective_name(a->collective), a->name);
+        CHECK(rt_cost_way(a->collective, a) < RT_COST_WAYS);
+    }
+    CHECK(!rt_work_of(&s, RINGTREE_ALL_REDUCE, "no-such", 1 << 20, &work));
+    CHECK(work.messages > 0); /* yet there is a general estimate */
+}
+
+TEST(times_are_finite_and_over_0_for_all_shapes)
+{
+    static const uint32_t ranks[] = { 2, 3, 5, 8, 13, 64, 1000, 4096 };
+    rt_costs_built_in(&costs);
+    for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++)
+        for (uint32_t nodes = 1; nodes <= ranks[k]; nodes *= 4)
+            for (uint32_t i = 0; i < rt_algorithm_count; i++)
+                for (size_t bytes = 1; bytes <= (size_t)1 << 40; bytes *= 32) {
+                    const struct rt_sites s = sites_of(ranks[k], nodes);
+                    const double t = seconds(&s, rt_algorithms[i], rt_algorithms[i]->collective, bytes);
+                    CHECK_THAT(t > 0 && t < 1e12, "%s of %zu bytes, %u ranks on %u nodes: %g s", rt_algorithms[i]->name,
+                               bytes, ranks[k], nodes, t);
+                }
+}
+
+TEST(a_slower_network_makes_every_algorithm_between_nodes_slower)
+{
+    const struct rt_sites s = sites_of(16, 4);
+    rt_costs_built_in(&costs);
+    double before[64];
+    for (uint32_t i = 0; i < rt_algorithm_count; i++)
+        before[i] = seconds(&s, rt_algorithms[i], rt_algorithms[i]->collective, 64 << 20);
+    costs.link[RT_LINK_NETWORK].wire_byte *= 100;
+    costs.link[RT_LINK_NETWORK].latency *= 100;
+    for (uint32_t i = 0; i < rt_algorithm_count; i++)
+        CHECK_THAT(seconds(&s, rt_algorithms[i], rt_algorithms[i]->collective, 64 << 20) > 2 * before[i], "%s %s",
+                   ringtree_collective_name(rt_algorithms[i]->collective), rt_algorithms[i]->name);
+}
+
+TEST(doubling_wins_for_small_and_not_for_large_arrays)
+{
+    const struct rt_sites s = sites_of(64, 64);
+    rt_costs_built_in(&costs);
+    const struct rt_algorithm *doubling = rt_algorithm_find(RINGTREE_ALL_REDUCE, "doubling");
+    const struct rt_algorithm *ring = rt_algorithm_find(RINGTREE_ALL_REDUCE, "ring");
+    CHECK(seconds(&s, doubling, RINGTREE_ALL_REDUCE, 8) < seconds(&s, ring, RINGTREE_ALL_REDUCE, 8) / 2);
+    CHECK(seconds(&s, doubling, RINGTREE_ALL_REDUCE, 64 << 20) > 2 * seconds(&s, ring, RINGTREE_ALL_REDUCE, 64 << 20));
+}
+
+TEST(the_hierarchy_wins_where_many_ranks_share_a_slow_wire)
+{
+    const struct rt_sites s = sites_of(64, 8);
+    rt_costs_built_in(&costs);
+    costs.link[RT_LINK_NETWORK].wire_byte = 8e-9; /* 1 Gbit/s */
+    const double best = seconds(&s, rt_algorithm_find(RINGTREE_ALL_REDUCE, "hierarchical"), RINGTREE_ALL_REDUCE,
+                                64 << 20);
+    CHECK(best < seconds(&s, rt_algorithm_find(RINGTREE_ALL_REDUCE, "direct"), RINGTREE_ALL_REDUCE, 64 << 20) / 2);
+    CHECK(best < seconds(&s, rt_algorithm_find(RINGTREE_ALL_REDUCE, "doubling"), RINGTREE_ALL_REDUCE, 64 << 20) / 2);
+}
+
+TEST(a_correction_counts_where_it_stands_and_half_way_to_its_neighbour)
+{
+    const struct rt_sites s = sites_of(4, 1);
+    const struct rt_algorithm *ring = rt_algorithm_find(RINGTREE_ALL_REDUCE, "ring");
+    rt_costs_built_in(&costs);
+    const uint32_t way = rt_cost_way(RINGTREE_ALL_REDUCE, ring);
+    for (uint32_t n = 0; n < RT_COST_RANKS; n++)
+        for (uint32_t b = 0; b < RT_COST_SIZES; b++) costs.correction[RT_COST_SHM][way][n][b] = b == 3 ? 3 : 1;
+    CHECK(rt_cost_correction(&costs, &s, way, 4096) == 3);
+    CHECK(rt_cost_correction(&costs, &s, way, 512) == 1);
+    CHECK(rt_cost_correction(&costs, &s, way, 1 << 30) == 1);
+    const double between = rt_cost_correction(&costs, &s, way, 1448);
+    CHECK_THAT(between > 1.9 && between < 2.1, "%g", between);
+    CHECK(rt_cost_correction(&costs, &s, RT_COST_WAYS, 4096) == 1);
+}
+
+TEST(places_are_counted)
+{
+    static const uint32_t turns[] = { 0, 1, 0, 1, 0, 1 };
+    struct rt_sites s = rt_sites_of(6, turns);
+    CHECK(s.nodes == 2 && s.local == 3 && !s.blocked && s.crossing == 3);
+    s = sites_of(6, 2);
+    CHECK(s.nodes == 2 && s.local == 3 && s.blocked && s.crossing == 1);
+    s = sites_of(6, 1);
+    CHECK(s.nodes == 1 && s.local == 6 && s.crossing == 0);
+}
+
+TEST_MAIN
