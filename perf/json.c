@@ -142,6 +142,23 @@ void json_row(struct report *report, const struct bench *bench, const struct row
     json_array_append_new(report->results, object);
 }
 
+void json_coded(struct report *report, const struct bench *bench, const struct row *row, const struct coded *coded)
+{
+    const char *codec = ringtree_codec_name(coded->kind);
+    json_t *object = json_pack("{sI sI ss ss ss ss sf sf sf sf}", "size",
+                               (json_int_t)row_bytes(bench->options, row, bench->nranks), "count",
+                               (json_int_t)row->count, "type", type_names[row->type], "redop", op_names[row->op],
+                               "root", "-1", "codec", codec, "exact_time", coded->exact_us, "time",
+                               coded->time_us, "bus_bw", coded->busbw, "wire_bytes_per_element", coded->wire_bytes);
+    if (bench->options->checks) {
+        json_object_set_new(object, "max_error", json_real(coded->max_error));
+        json_object_set_new(object, "rms_error", json_real(coded->rms_error));
+        json_object_set_new(object, "bound", coded->bounded ? json_real(coded->bound) : json_null());
+        json_object_set_new(object, "within_bound", truth(coded->within));
+    }
+    json_array_append_new(report->results, object);
+}
+
 void json_error(struct report *report, const char *sentence)
 {
     json_array_append_new(report->errors, any_string(sentence));
@@ -190,6 +207,11 @@ void json_head(struct report *report, const struct bench *bench, const struct ra
 void json_row(struct report *report, const struct bench *bench, const struct row *row, const struct result sides[2])
 {
     (void)report, (void)bench, (void)row, (void)sides;
+}
+
+void json_coded(struct report *report, const struct bench *bench, const struct row *row, const struct coded *coded)
+{
+    (void)report, (void)bench, (void)row, (void)coded;
 }
 
 void json_error(struct report *report, const char *sentence)

@@ -124,6 +124,18 @@ static ringtree_status run_row(struct bench *bench, struct outputs *outputs, con
     return status;
 }
 
+static ringtree_status run_coded_row(struct bench *bench, struct outputs *outputs, const struct row *row)
+{
+    struct coded    coded;
+    ringtree_status status = measure_codec(bench, row, &coded);
+    if (status || bench->rank) return status;
+    add_busbw(outputs, &(struct result){ .measured = true, .busbw = coded.busbw });
+    coded_row(bench, row, &coded);
+    if (outputs->report) json_coded(outputs->report, bench, row, &coded);
+    if (outputs->csv) csv_coded(outputs->csv, bench, row, &coded);
+    return status;
+}
+
 static size_t next_size(const struct options *options, size_t bytes)
 {
     return options->step_factor ? bytes * options->step_factor : bytes + options->step_bytes;
@@ -135,7 +147,7 @@ static ringtree_status run_sizes(struct bench *bench, struct outputs *outputs, s
     ringtree_status       status = RINGTREE_OK;
     for (size_t bytes = options->min_bytes; !status && bytes <= options->max_bytes; bytes = next_size(options, bytes)) {
         row.count = row_count(options, bytes, row.type, bench->nranks);
-        status = run_row(bench, outputs, &row);
+        status = options->coded ? run_coded_row(bench, outputs, &row) : run_row(bench, outputs, &row);
     }
     return status;
 }
@@ -160,7 +172,8 @@ static ringtree_status run_benchmark(struct bench *bench, struct outputs *output
     ringtree_status status = open_memory(bench);
     if (!status) status = write_head(bench, outputs);
     if (!status && bench->options->limits) status = limits_open(bench);
-    if (!status && bench->rank == 0) table_columns(bench->options);
+    if (!status && bench->options->coded) status = coded_explain(bench);
+    if (!status && bench->rank == 0) (bench->options->coded ? coded_columns(bench) : table_columns(bench->options));
     if (!status) status = run_rows(bench, outputs);
     limits_close(bench);
     return status;

@@ -13,7 +13,7 @@
 #define MOST_RANKS 4096
 
 enum own_option { OWN_ALGORITHM = 256, OWN_TRANSPORT, OWN_PERCENTILES, OWN_CSV, OWN_DIRTY, OWN_MEMORY, OWN_LIMITS,
-                  OWN_LEAST, OWN_FAULT, OWN_VERSION };
+                  OWN_LEAST, OWN_FAULT, OWN_VERSION, OWN_CODEC, OWN_LINK };
 
 static const struct option longs[] = {
     { "nthreads", required_argument, NULL, 't' },       { "ngpus", required_argument, NULL, 'g' },
@@ -30,6 +30,7 @@ static const struct option longs[] = {
     { "csv", required_argument, NULL, OWN_CSV },        { "dirty", no_argument, NULL, OWN_DIRTY },
     { "memory", required_argument, NULL, OWN_MEMORY },  { "limits", no_argument, NULL, OWN_LIMITS },
     { "min-busbw", required_argument, NULL, OWN_LEAST }, { "version", no_argument, NULL, OWN_VERSION },
+    { "codec", required_argument, NULL, OWN_CODEC },    { "link-limit", required_argument, NULL, OWN_LINK },
 #ifdef RINGTREE_FAULT_SWITCHES
     { "inject-fault", required_argument, NULL, OWN_FAULT },
 #endif
@@ -56,6 +57,10 @@ static const char help_text[] =
     "      --algorithm NAME   force one, as RINGTREE_ALGORITHM does (default: chosen)\n"
     "      --transport LIST   shm, tcp or a list of them, as RINGTREE_TRANSPORTS does (default: best first)\n"
     "      --memory KIND      private: malloc, as most programs use (default). shared: ringtree_mem_alloc\n"
+    "      --codec CODEC      all_reduce of float with q8, q4, bf16, fp16, topk:0.01, auto, beside the exact one;\n"
+    "                         more words after commas: stochastic, int8 (values of topk), feedback, reselect, and\n"
+    "                         for comparison ring, tree. Prints bytes on the wire, errors and their bound\n"
+    "      --link-limit RATE  each process in a network namespace, links limited by tc tbf: 1gbit (needs root)\n"
     "  -u, --unalign N        index of the first element: shifts both buffers (default 0)\n"
     "Timing\n"
     "  -n, --iters N          timed calls per row (default 20)\n"
@@ -208,6 +213,13 @@ static bool take_number(struct options *o, int letter)
     }
 }
 
+/* 1gbit, 100mbit: it becomes a word of a command, so nothing else may be in it. */
+static bool is_rate(const char *text)
+{
+    const size_t digits = strspn(text, "0123456789.");
+    return digits && strspn(text + digits, "bitkmgps") == strlen(text + digits);
+}
+
 static bool take_own(struct options *o, int letter)
 {
     char *end;
@@ -217,6 +229,8 @@ static bool take_own(struct options *o, int letter)
     case OWN_PERCENTILES: return o->percentiles = true;
     case OWN_CSV: return o->csv_file = optarg, true;
     case OWN_DIRTY: return o->dirty = true;
+    case OWN_CODEC: return o->coded = true, codec_read(&o->codec, optarg);
+    case OWN_LINK: return o->link = optarg, is_rate(optarg);
     case OWN_LIMITS: return o->limits = true;
     case OWN_MEMORY:
         o->shared_memory = !strcmp(optarg, "shared");
@@ -286,6 +300,10 @@ static int finish(struct options *options)
         options->ops[0] = OP_NONE;
         options->op_count = 1;
     }
+    if (options->coded && (options->collective->kind != RINGTREE_ALL_REDUCE || options->types[0] != RINGTREE_FLOAT32 ||
+                           options->type_count > 1 || options->op_count > 1 || options->ops[0] != RINGTREE_SUM))
+        return usage(options, "--codec is for all_reduce_perf with float and sum");
+    if (options->link && options->threads > 1) return usage(options, "--link-limit is for processes: leave -t out");
     if (!options->processes) options->processes = options->threads > 1 ? 1 : cores() > 2 ? cores() : 2;
     if ((uint64_t)options->processes * options->threads > MOST_RANKS)
         return usage(options, "-g times -t is above %d ranks", MOST_RANKS);

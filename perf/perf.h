@@ -9,6 +9,8 @@
  *   number      values to and from the bits of each type
  *   verify      fills buffers, compares every element and the bytes around
  *   measure     the timed loops
+ *   compressed  rows with a codec
+ *   link        ranks in network namespaces with limited links
  *   limits      memcpy and plain sockets at the same sizes
  *   table, json, csv   what is written
  */
@@ -18,6 +20,7 @@
 #include <ringtree/ringtree.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* Exit status; 3 and 4 are nccl-tests' numbers for "the library failed" and "timeout". */
 enum exit_status { EXIT_GOOD, EXIT_WRONG, EXIT_USAGE, EXIT_LIBRARY, EXIT_TIMEOUT };
@@ -46,6 +49,9 @@ struct options {
     bool          processes_given, percentiles, dirty, shared_memory, limits;
     double        least_busbw;
     const char   *json_file, *csv_file, *algorithm, *transport;
+    ringtree_codec codec;
+    bool           coded; /* --codec was given */
+    const char    *link;  /* --link-limit: a rate for tc */
     enum fault    fault;
     uint32_t      fault_rank;
     int           argc;
@@ -99,6 +105,13 @@ struct result {
     double   time_us, algbw, busbw; /* GB/s */
     uint64_t wrong, outside;        /* elements; bytes; over all ranks */
     double   min_us, p50_us, p99_us;
+};
+
+/* A row with --codec. */
+struct coded {
+    ringtree_codec_kind kind; /* that was taken */
+    double exact_us, time_us, busbw, wire_bytes, max_error, rms_error, bound;
+    bool   bounded, within;
 };
 
 struct limit {
@@ -181,6 +194,18 @@ ringtree_status fail(struct bench *bench, ringtree_status status, const char *fo
     __attribute__((format(printf, 3, 4)));
 double          now_us(void);
 
+/* ---- compressed.c */
+bool            codec_read(ringtree_codec *codec, const char *text);
+ringtree_status measure_codec(struct bench *bench, const struct row *row, struct coded *coded);
+ringtree_status coded_explain(struct bench *bench); /* collective */
+void            coded_columns(const struct bench *bench);
+void            coded_row(const struct bench *bench, const struct row *row, const struct coded *coded);
+
+/* ---- link.c: processes in namespaces of their own. `ready`: a pipe from the children to the parent */
+bool link_leave_network(int ready);
+bool link_join(const struct options *options, const pid_t *pids, int ready);
+void link_settings(const struct options *options, uint32_t process);
+
 /* ---- limits.c: collective; busbw is compared with bytes per rank and second of a copy, and of a ring of sockets */
 ringtree_status limits_open(struct bench *bench);
 ringtree_status limits_measure(struct bench *bench, size_t bytes, struct limit *limit);
@@ -206,11 +231,13 @@ bool json_available(void);
 struct report *json_open(const struct options *options, char *why, size_t capacity);
 void json_head(struct report *report, const struct bench *bench, const struct rank_info *ranks);
 void json_row(struct report *report, const struct bench *bench, const struct row *row, const struct result sides[2]);
+void json_coded(struct report *report, const struct bench *bench, const struct row *row, const struct coded *coded);
 void json_error(struct report *report, const char *sentence);
 /* Writes and frees; false: it could not be written. */
 bool json_close(struct report *report, const struct bench *bench, double busbw);
 
 FILE *csv_open(const struct options *options);
+void  csv_coded(FILE *file, const struct bench *bench, const struct row *row, const struct coded *coded);
 void  csv_row(FILE *file, const struct bench *bench, const struct row *row, const struct result sides[2]);
 
 /* Visits NAME=value of each RINGTREE_ setting in the environment that is not the launcher's or secret. */

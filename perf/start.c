@@ -107,14 +107,20 @@ static int run_launched(const struct options *options)
 
 /* ---- started here */
 
-static int run_child(const struct options *options, int id_pipe, uint32_t process, pid_t parent)
+static int run_child(const struct options *options, int id_pipe, int ready, uint32_t process, pid_t parent)
 {
     ringtree_id id;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) return EXIT_LIBRARY;
+    if (getppid() != parent || (options->link && !link_leave_network(ready))) return EXIT_LIBRARY;
     ssize_t got = read(id_pipe, &id, sizeof(id)); /* 256 bytes are written, and so read, as one */
     close(id_pipe);
     if (got != sizeof(id)) return EXIT_LIBRARY; /* the parent says why */
+    if (options->link) { /* what was made in the parent's network is of no use here; the root's address is known */
+        link_settings(options, process);
+        ringtree_comm  *comm;
+        ringtree_status status = ringtree_init(&comm);
+        return status ? say_failure(process, status) : run_rank(options, comm);
+    }
     return run_threads(options, &id, process, options->processes);
 }
 
@@ -185,9 +191,9 @@ static int run_here(const struct options *options)
 {
     const pid_t parent = getpid();
     pid_t      *pids = calloc(options->processes, sizeof(*pids));
-    int         id_pipe[2], status = 0;
+    int         id_pipe[2], ready[2], status = 0;
     uint32_t    started = 0;
-    if (!pids || pipe(id_pipe)) return perror(options->program), EXIT_LIBRARY;
+    if (!pids || pipe(id_pipe) || pipe(ready)) return perror(options->program), EXIT_LIBRARY;
     fflush(NULL);
     for (; started < options->processes; started++) {
         pids[started] = fork();
@@ -195,7 +201,7 @@ static int run_here(const struct options *options)
         if (pids[started] > 0) continue;
         close(id_pipe[1]);
         free(pids);
-        exit(run_child(options, id_pipe[0], started, parent));
+        exit(run_child(options, id_pipe[0], ready[1], started, parent));
     }
     if (started < options->processes) {
         fprintf(stderr, "%s: cannot start process %u: %s\n", options->program, started, strerror(errno));
@@ -203,6 +209,9 @@ static int run_here(const struct options *options)
     }
     signal(SIGPIPE, SIG_IGN);
     close(id_pipe[0]);
+    if (!status && options->link && !link_join(options, pids, ready[0])) status = EXIT_LIBRARY;
+    close(ready[0]);
+    close(ready[1]);
     if (!status && !hand_out_id(options, id_pipe[1])) status = EXIT_LIBRARY;
     close(id_pipe[1]);
     status = wait_for_all(options, pids, started, status);

@@ -9,6 +9,7 @@ ringtree_status rt_discover(struct rt_graph **graph, struct rt_error *error)
     if (!g)
         return error ? error->status : RINGTREE_SYSTEM;
     rt_sysfs_complete(g, "/sys");
+    rt_facts_complete(g, "/sys");
     if (rt_graph_count(g, RT_GPU) > 0)
         rt_nvml_complete(g, "libnvidia-ml.so.1");
     const ringtree_status status = rt_graph_finish(g, error);

@@ -28,6 +28,7 @@ ringtree_status rt_graph_merge(struct rt_graph **merged, const struct rt_graph *
 /* The parts of rt_discover(), on a graph that is not finished, for tests. */
 struct rt_graph *rt_hwloc_build(const char *xml, size_t length, struct rt_error *error); /* xml NULL: this machine */
 void rt_sysfs_complete(struct rt_graph *graph, const char *sys);                         /* "/sys" */
+void rt_facts_complete(struct rt_graph *graph, const char *sys);                         /* "/sys" */
 /* false: the library is not there or does not work, which is nothing to complain about. */
 bool rt_nvml_complete(struct rt_graph *graph, const char *library);                      /* "libnvidia-ml.so.1" */
 

@@ -7,14 +7,13 @@
 struct rt_lint {
     void (*say)(void *context, const char *sentence);
     void *context;
-    unsigned count; /* of sentences so far; each is said once */
+    unsigned count; /* of sentences so far; each is said once, for the first machine that it is true of */
+    char where[80]; /* "host: " before what is said of one of several machines */
     uint64_t said[64];
 };
 
-/* What a graph alone shows: links below what they can, GPUs far from NICs, NUMA and PCI trees that are hidden. */
+/* Links below what they can, GPUs far from NICs, NUMA and PCI trees that are hidden, networks that differ, and settings
+ * of PCIe, IOMMU, processor and limits that discovery found. */
 void rt_lint_graph(struct rt_lint *lint, const struct rt_graph *graph);
-
-/* What only the running machine shows: settings of PCIe, IOMMU, processor and limits. `sys` is "/sys". */
-void rt_lint_system(struct rt_lint *lint, const struct rt_graph *graph, const char *sys);
 
 #endif

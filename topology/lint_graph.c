@@ -1,22 +1,26 @@
 /* Lints of the graph: each function looks for one thing. */
 #include "lint_say.h"
 #include "rates.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 96
+#define TEXT          96
+#define MOST_COMPARED 64 /* ports of a machine */
+#define MOST_MACHINES 64 /* those that follow are mostly like the first */
 
 void rt_lint_say(struct rt_lint *lint, const char *format, ...)
 {
-    char sentence[512];
+    char sentence[600];
+    const size_t begin = (size_t)snprintf(sentence, sizeof(sentence), "%s", lint->where);
     va_list args;
 
     va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
+    vsnprintf(sentence + begin, sizeof(sentence) - begin, format, args);
     va_end(args);
     uint64_t print = UINT64_C(14695981039346656037);
-    for (const char *c = sentence; *c; c++)
+    for (const char *c = sentence + begin; *c; c++)
         print = (print ^ (unsigned char)*c) * UINT64_C(1099511628211);
     for (unsigned i = 0; i < lint->count && i < 64; i++)
         if (lint->said[i] == print)
@@ -78,19 +82,16 @@ static void say_fault(struct rt_lint *lint, const struct rt_graph *g, enum fault
     if (count > 1)
         snprintf(more, sizeof(more), " and %u more", count - 1);
     if (fault == FAULT_BELOW_OWN)
-        rt_lint_say(lint, "%s%s: PCIe runs at generation %u x%u, below its own %s x%s: reseat the card, or look at "
-                          "the slot, "
-                    "riser and BIOS (a GPU also slows down while idle)", text, more, e->generation, e->width,
+        rt_lint_say(lint, "%s%s: PCIe runs at generation %u x%u, below its own %s x%s: reseat the card, or look at the "
+                    "slot, riser and BIOS (a GPU also slows down while idle)", text, more, e->generation, e->width,
                     speed ? speed : "speed", width ? width : "?");
     else if (fault == FAULT_BELOW_INSIDE)
-        rt_lint_say(lint, "%s%s: connected at generation %u x%u (%.4g GB/s), slower than what is below (%.4g GB/s): "
-                          "the link "
-                    "was trained down, or the file was written while it slept", text, more, e->generation, e->width,
-                    (double)e->gbs.value, (double)fastest_below(g, e->b)->gbs.value);
+        rt_lint_say(lint, "%s%s: connected at generation %u x%u (%.4g GB/s), slower than what is below "
+                    "(%.4g GB/s): the link was trained down, or the file was written while it slept", text, more,
+                    e->generation, e->width, (double)e->gbs.value, (double)fastest_below(g, e->b)->gbs.value);
     else
         rt_lint_say(lint, "%s%s: PCIe runs at generation %u x%u (%.4g GB/s), as an idle or badly seated card does",
-                    text,
-                    more, e->generation, e->width, (double)e->gbs.value);
+                    text, more, e->generation, e->width, (double)e->gbs.value);
 }
 
 static void lint_links(struct rt_lint *lint, const struct rt_graph *g)
@@ -112,9 +113,9 @@ static void lint_links(struct rt_lint *lint, const struct rt_graph *g)
         if (count[fault])
             say_fault(lint, g, fault, count[fault], first[fault]);
     if (unknown)
-        rt_lint_say(lint, "the speed of %u of %u PCIe links is not known and was assumed: complete the file on the "
-                          "machine "
-                    "itself (--complete), or measure", unknown, links);
+        rt_lint_say(lint, "the speed of %u of %u PCIe links is not known and was assumed: the system does not tell it, "
+                    "as in many virtual machines, or the file does not: complete it on the machine itself (--complete)",
+                    unknown, links);
 }
 
 static uint32_t processor_of(const struct rt_graph *g, uint32_t v)
@@ -151,8 +152,7 @@ static void lint_distances(struct rt_lint *lint, const struct rt_graph *g, uint3
     }
     if (gpus && nic != RT_NO_VERTEX && far)
         rt_lint_say(lint, "%u of %u GPUs (such as %s) have no NIC at their own NUMA domain: their traffic to other "
-                          "machines "
-                    "crosses the link between processors, or goes through another GPU", far, gpus,
+                    "machines crosses the link between processors, or goes through another GPU", far, gpus,
                     rt_vertex_text(g, example, text, sizeof(text)));
 }
 
@@ -169,8 +169,7 @@ static void lint_numa(struct rt_lint *lint, const struct rt_graph *g, uint32_t m
     }
     if (packages > 1 && numa == 1)
         rt_lint_say(lint, "%u processors share one NUMA domain: NUMA is off in the BIOS, or the virtual machine hides "
-                          "it; "
-                    "nothing can be placed near its memory", packages);
+                    "it; nothing can be placed near its memory", packages);
     if (unnumbered)
         rt_lint_say(lint, "%u NUMA domains have no number (-1): the firmware does not say where devices are",
                     unnumbered);
@@ -190,9 +189,8 @@ static void lint_flatness(struct rt_lint *lint, const struct rt_graph *g, uint32
     }
     if (devices >= 4 && deep == 0)
         rt_lint_say(lint, "all %u devices are right below the processor: a virtual machine that hides its PCI "
-                          "switches, or a "
-                    "file of bus ids only; which devices share a link cannot be seen. The cloud's own topology file "
-                    "(--file) tells", devices);
+                    "switches, or a file of bus ids only; which devices share a link cannot be seen. The cloud's own "
+                    "topology file (--file) tells", devices);
 }
 
 static void lint_nvlinks(struct rt_lint *lint, const struct rt_graph *g, uint32_t machine)
@@ -218,25 +216,67 @@ static void lint_nvlinks(struct rt_lint *lint, const struct rt_graph *g, uint32_
                     rt_vertex_text(g, worst, text, sizeof(text)), least, most);
 }
 
-static void lint_ports(struct rt_lint *lint, const struct rt_graph *g)
+static const struct rt_edge *network_of(const struct rt_graph *g, uint32_t port)
 {
-    const char *first = NULL;
-    uint32_t first_port = 0;
-    char one[TEXT], two[TEXT];
+    for (uint32_t i = g->edges_from[port]; i < g->edges_from[port + 1]; i++)
+        if (g->edge[g->edge_of[i]].kind == RT_NETWORK)
+            return &g->edge[g->edge_of[i]];
+    return NULL;
+}
+
+/* On the same network, as far as is known: as fast, or of the same name on another machine. */
+static bool are_peers(const struct rt_graph *g, uint32_t a, uint32_t b)
+{
+    const struct rt_edge *one = network_of(g, a), *two = network_of(g, b);
+
+    if (one && two && one->gbs.source >= RT_KNOWN && two->gbs.source >= RT_KNOWN)
+        return one->gbs.value == two->gbs.value;
+    return g->vertex[a].machine != g->vertex[b].machine && strcmp(rt_vertex_name(g, a), rt_vertex_name(g, b)) == 0;
+}
+
+static bool differs(const struct rt_graph *g, uint32_t a, uint32_t b)
+{
+    const char *one = rt_attribute(g, a, "mtu"), *two = rt_attribute(g, b, "mtu");
+
+    return one && two && strcmp(one, two) != 0 && are_peers(g, a, b);
+}
+
+/* Each port against those of the first machine, which are at most MOST_COMPARED. */
+static void lint_mtu(struct rt_lint *lint, const struct rt_graph *g)
+{
+    uint32_t compared[MOST_COMPARED], ncompared = 0, odd = 0, example = 0, other = 0;
+    char one[TEXT], two[TEXT], more[32] = "";
 
     for (uint32_t v = 0; v < g->nvertices; v++) {
-        if (g->vertex[v].kind != RT_PORT)
+        if (g->vertex[v].kind != RT_PORT || !rt_attribute(g, v, "mtu"))
             continue;
-        const char *mtu = rt_attribute(g, v, "mtu"), *state = rt_attribute(g, v, "state");
+        for (uint32_t i = 0; i < ncompared; i++) {
+            if (!differs(g, compared[i], v))
+                continue;
+            if (odd++ == 0)
+                example = v, other = compared[i];
+            break;
+        }
+        if (ncompared < MOST_COMPARED && (ncompared == 0 || g->vertex[compared[0]].machine == g->vertex[v].machine))
+            compared[ncompared++] = v;
+    }
+    if (odd == 0)
+        return;
+    if (odd > 1)
+        snprintf(more, sizeof(more), " (and %" PRIu32 " more)", odd - 1);
+    rt_lint_say(lint, "%s has MTU %s%s, but %s has %s: large packets between them are lost or cut; set the same on all",
+                rt_vertex_text(g, example, one, sizeof(one)), rt_attribute(g, example, "mtu"), more,
+                rt_vertex_text(g, other, two, sizeof(two)), rt_attribute(g, other, "mtu"));
+}
+
+static void lint_ports(struct rt_lint *lint, const struct rt_graph *g)
+{
+    char text[TEXT];
+
+    for (uint32_t v = 0; v < g->nvertices; v++) {
+        const char *state = g->vertex[v].kind == RT_PORT ? rt_attribute(g, v, "state") : NULL;
         if (state && !strstr(state, "ACTIVE"))
-            rt_lint_say(lint, "%s is %s, not ACTIVE", rt_vertex_text(g, v, one, sizeof(one)), state);
-        if (mtu && !first)
-            first = mtu, first_port = v;
-        else if (mtu && strcmp(mtu, first) != 0)
-            rt_lint_say(lint, "%s has MTU %s, but %s has %s: large packets between them are lost or cut; set the same "
-                              "on "
-                        "all", rt_vertex_text(g, v, one, sizeof(one)), mtu,
-                        rt_vertex_text(g, first_port, two, sizeof(two)), first);
+            rt_lint_say(lint, "%s is %s, not ACTIVE", rt_vertex_text(g, v, text, sizeof(text)), state);
     }
 }
 
@@ -248,17 +288,20 @@ void rt_lint_graph(struct rt_lint *lint, const struct rt_graph *graph)
         rt_lint_say(lint, "the file has elements that ringtree does not know and left out: %s", ignored);
     lint_links(lint, graph);
     lint_ports(lint, graph);
-    /* machines that follow are mostly like the first; more would only repeat it */
-    for (uint32_t i = 0; i < graph->nmachines && i < 4; i++) {
+    lint_mtu(lint, graph);
+    for (uint32_t i = 0; i < graph->nmachines && i < MOST_MACHINES; i++) {
         const uint32_t machine = graph->machine[i];
+        const char *name = graph->nmachines > 1 ? rt_vertex_name(graph, machine) : "";
+        snprintf(lint->where, sizeof(lint->where), *name ? "%.64s: " : "%s", name);
         const char *absent = rt_attribute(graph, machine, "absent");
         if (absent && strcmp(absent, "0") != 0)
             rt_lint_say(lint, "%s devices of the file are not in this machine: is it the file of another kind of "
-                              "instance?",
-                        absent);
+                        "instance?", absent);
         lint_numa(lint, graph, machine);
         lint_flatness(lint, graph, machine);
         lint_distances(lint, graph, machine);
         lint_nvlinks(lint, graph, machine);
+        rt_lint_facts(lint, graph, machine);
     }
+    lint->where[0] = '\0';
 }

@@ -35,6 +35,7 @@ struct rt_control; /* bootstrap/control.h: authenticated connections */
 struct rt_node;    /* shm/node.h: the memory shared with the ranks on this machine */
 struct rt_tcp_pair;
 struct rt_verbs;
+struct rt_ucx;
 struct rt_fabric {
     uint32_t                  rank, nranks;
     const struct rt_settings *settings;
@@ -43,6 +44,7 @@ struct rt_fabric {
     struct rt_node           *node; /* NULL: no shared memory */
     struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
     struct rt_verbs          *verbs; /* the verbs transport's own: devices, ports, connections */
+    struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */
@@ -109,5 +111,6 @@ struct rt_transport {
 extern const struct rt_transport rt_transport_shm;
 extern const struct rt_transport rt_transport_tcp;
 extern const struct rt_transport rt_transport_verbs;
+extern const struct rt_transport rt_transport_ucx;
 
 #endif

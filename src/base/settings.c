@@ -52,6 +52,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "TCP connections between two ranks, per lane; 0: chosen"),
     [RT_TCP_SLOT_BYTES] = SIZE("TCP_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
         "size of one slice on a TCP link"),
+    [RT_UCX_SLOT_BYTES] = SIZE("UCX_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
+        "size of one slice on a UCX link"),
     [RT_TCP_CONGESTION] = TEXT("TCP_CONGESTION", "",
         "congestion control of data connections between machines: a name such as cubic, bbr or dctcp; empty: the "
         "system's; connections within a machine always take reno, which never slows what is never lost"),
@@ -90,8 +92,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "NCCL's or hwloc's XML, which is completed by what is seen, or words as ringtree-topo takes; empty: what is "
         "seen"),
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
-        "blocks of all_gather and all_to_all are read straight from the other process (process_vm_readv); on: wherever "
-        "the kernel allows it; empty: where it is also fast"),
+        "blocks of all_gather, all_to_all, gather and scatter are copied straight between processes (process_vm_readv "
+        "and writev); on: wherever the kernel allows it; empty: where it is also fast"),
     [RT_CALIBRATE] = CHOICE("CALIBRATE", "off cached always",
         "whether the planner's links are measured at the start; empty: once for each machine and placement, then kept "
         "in RINGTREE_CACHE_DIR; cached: only what was kept is used; always: measured each time; off: as the table has "

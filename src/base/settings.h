@@ -27,6 +27,7 @@ enum rt_setting {
     RT_SHM_SLOT_BYTES,   /* size, 128K */
     RT_TCP_SOCKETS,      /* u64: sockets per link, 0 = chosen */
     RT_TCP_SLOT_BYTES,   /* size, 256K */
+    RT_UCX_SLOT_BYTES,   /* size, 256K */
     RT_TCP_CONGESTION,   /* text: congestion control between machines; "" = the system's */
     RT_VERBS_DEVICES,    /* text list: "mlx5_0,mlx5_1:2"; "" = all */
     RT_VERBS_GID_INDEX,  /* u64 or unset = chosen */

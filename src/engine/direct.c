@@ -30,7 +30,7 @@ struct rt_exchange *rt_exchange_open(struct rt_node *node, bool reads)
     struct rt_exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
     *x = (struct rt_exchange){ .node = node, .n = n, .self = rt_node_index(node), .one_process = true,
-                               .reads = reads, .turn = 1 };
+                               .reads = reads, .turn = 1, .crowded = rt_node_oversubscribed(node) };
     x->area = calloc(n, sizeof *x->area);
     x->sources = calloc(n, sizeof *x->sources);
     x->inputs = calloc(n, sizeof *x->inputs);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_verbs, &rt_transport_tcp };
+static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_verbs, &rt_transport_ucx,
+                                                       &rt_transport_tcp };
 #define TRANSPORTS (sizeof transports / sizeof *transports)
 _Static_assert(TRANSPORTS <= sizeof((struct rt_engine *)0)->announced, "one place for each");
 

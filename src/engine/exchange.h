@@ -57,7 +57,7 @@ struct rt_exchange {
     uint64_t         synced;    /* all lines up to this turn were seen */
     uint64_t         differing; /* the turn of a mismatch */
     uint32_t         hash[RT_TURNS]; /* of this rank's last turns */
-    bool             one_process, reads;
+    bool             one_process, reads, crowded; /* crowded: more ranks than cores */
     uint32_t         unread; /* whose memory could not be read */
     struct rt_area **area;
     const void     **sources; /* n, for rt_reduce_many() */

@@ -134,7 +134,7 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
     if (status == RINGTREE_MISMATCH) return rt_mismatch(engine, &differ.mine, differ.peer, &differ.theirs, error);
     if (status == RINGTREE_PEER_LOST)
         return rt_fail(error, status,
-                       "rank %u cannot read the memory of rank %u (host %s, pid %u): %s. It has ended, or gave an "
+                       "rank %u cannot reach the memory of rank %u (host %s, pid %u): %s. It has ended, or gave an "
                        "array that is not there; RINGTREE_SHM_READS=off goes without",
                        engine->fabric.rank, differ.peer, rt_control_places(engine->fabric.control)[differ.peer].host,
                        rt_control_places(engine->fabric.control)[differ.peer].pid, strerror(errno));

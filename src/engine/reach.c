@@ -14,7 +14,7 @@
 struct whereabouts {
     uint64_t input, output;               /* addresses, for ranks of the same process */
     uint64_t input_offset, output_offset; /* in the shared file */
-    uint8_t  input_shared, output_shared, allowed, skipped;
+    uint8_t  input_shared, output_shared, allowed, skipped, remote;
 };
 _Static_assert(sizeof(struct whereabouts) <= RT_PAYLOAD, "it travels in a line");
 
@@ -48,18 +48,23 @@ static bool is_enough(const struct rt_exchange *x, const struct rt_direct *direc
 }
 
 /*
- * Blocks between private arrays in one copy by the kernel instead of two through cells. With 2 ranks on a 2-core Xeon,
- * all_gather of 0.5 to 8 MiB a block takes 0.65 to 0.85 of the time; smaller and larger ones, sums and rooted
- * collectives take longer (perf/baseline).
+ * Blocks between private arrays in one copy by the kernel instead of two through cells, where that is faster on a
+ * 2-core Xeon (perf/baseline/tried-shm.md). Ranks that share cores meet the root first, which costs them hand-overs.
  */
-#define REMOTE_FROM ((size_t)256 << 10)
-#define REMOTE_TO   ((size_t)8 << 20)
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
 
-static bool is_remote(const struct rt_exchange *x, const struct rt_call *call, const struct whereabouts *at)
+static bool is_remote(const struct rt_exchange *x, const struct rt_call *call)
 {
-    const uint8_t c = call->frame.collective;
-    return x->reads && at->allowed && (c == RINGTREE_ALL_GATHER || c == RINGTREE_ALL_TO_ALL) &&
-           block_bytes(call) >= REMOTE_FROM && block_bytes(call) <= REMOTE_TO;
+    const size_t block = block_bytes(call);
+    if (!x->reads) return false;
+    switch (call->frame.collective) {
+    case RINGTREE_ALL_GATHER:
+    case RINGTREE_ALL_TO_ALL: return block >= 256 * KIB && block <= 8 * MIB;
+    case RINGTREE_GATHER: return block >= (x->crowded ? 2 * MIB : 4 * KIB) && block <= 4 * MIB;
+    case RINGTREE_SCATTER: return x->n > 2 && block >= 2 * KIB && block <= 512 * KIB;
+    default: return false;
+    }
 }
 
 static struct whereabouts whereabouts(struct rt_exchange *x, const struct rt_direct *direct,
@@ -74,8 +79,8 @@ static struct whereabouts whereabouts(struct rt_exchange *x, const struct rt_dir
         at.output_shared = rt_node_offset(x->node, call->output,
                                           block_bytes(call) * rt_output_blocks(x, direct, call), &at.output_offset);
     at.allowed = !rt_is_prepared(call) && !(call->in_place && call->frame.collective == RINGTREE_ALL_TO_ALL);
-    at.skipped = is_enough(x, direct, call, self, &at) || is_remote(x, call, &at) ||
-                 call->frame.collective == RINGTREE_GATHER;
+    at.remote = at.allowed && is_remote(x, call);
+    at.skipped = is_enough(x, direct, call, self, &at) || at.remote || call->frame.collective == RINGTREE_GATHER;
     return at;
 }
 
@@ -110,7 +115,7 @@ static ringtree_status decide(struct rt_exchange *x, struct rt_direct *direct, c
     for (uint32_t i = from; i < to; i++) {
         memcpy(&at, rt_line(x, i, direct->turn)->payload, sizeof at);
         all &= is_enough(x, direct, call, i, &at);
-        remote &= is_remote(x, call, &at);
+        remote &= at.remote != 0;
         *skipped |= at.skipped != 0;
     }
     if (!all && !remote) return RINGTREE_UNSUPPORTED;
@@ -173,19 +178,42 @@ static void reduce_part(struct rt_exchange *x, const struct rt_direct *direct, c
     }
 }
 
-/* This rank's block of every other, straight into its output; not all from the same rank at once. */
+/* The block of rank i for this one, straight into its output. */
+static bool fetch(struct rt_exchange *x, const struct rt_call *call, uint32_t i, size_t skip)
+{
+    const size_t block = block_bytes(call), place = rt_root_gives(call) ? 0 : i * block;
+    x->unread = i;
+    return rt_node_fetch(x->node, i, (unsigned char *)call->output + place, (uintptr_t)x->inputs[i] + skip, block);
+}
+
+/* Not all from the same rank at once. */
 static bool fetch_blocks(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
 {
     const size_t block = block_bytes(call), skip = rt_has_pieces(call) ? x->self * block : 0;
-    unsigned char *output = call->output;
-    rt_put(direct, output + x->self * block, (const unsigned char *)call->input + skip, block);
+    const size_t place = rt_root_gives(call) ? 0 : x->self * block;
+    if (rt_gives(direct, call, x->self))
+        rt_put(direct, (unsigned char *)call->output + place, (const unsigned char *)call->input + skip, block);
     for (uint32_t k = 1; k < x->n; k++) {
         const uint32_t i = (x->self + k) % x->n;
-        if (rt_node_fetch(x->node, i, output + i * block, (uintptr_t)x->inputs[i] + skip, block)) continue;
-        x->unread = i;
-        return false;
+        if (rt_gives(direct, call, i) && !fetch(x, call, i, skip)) return false;
     }
     return true;
+}
+
+/* This rank's block straight into the root's output. */
+static bool give_block(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    const size_t block = block_bytes(call);
+    unsigned char *target = x->outputs[direct->root] + x->self * block;
+    x->unread = direct->root;
+    if (direct->root != x->self) return rt_node_give(x->node, direct->root, (uintptr_t)target, call->input, block);
+    rt_put(direct, target, call->input, block);
+    return true;
+}
+
+static bool work_remote(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    return call->frame.collective == RINGTREE_GATHER ? give_block(x, direct, call) : fetch_blocks(x, direct, call);
 }
 
 static void work(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
@@ -211,7 +239,7 @@ ringtree_status rt_reach_advance(struct rt_exchange *x, struct rt_direct *direct
                                  bool *moved)
 {
     if (direct->phase == 0) {
-        if (direct->remote && !fetch_blocks(x, direct, call)) return RINGTREE_PEER_LOST;
+        if (direct->remote && !work_remote(x, direct, call)) return RINGTREE_PEER_LOST;
         if (!direct->remote) work(x, direct, call);
         rt_done_publish(x, direct->turn);
         direct->phase = 1;

@@ -8,6 +8,7 @@
 #include "engine/exchange.h"
 #include "shm/inside.h"
 #include "tcp/tcp.h"
+#include "ucx/summary.h"
 #include "verbs/summary.h"
 #include <stdio.h>
 
@@ -37,6 +38,30 @@ static size_t fixed_bytes(void)
     return sizeof(struct ringtree_comm) + sizeof(struct rt_engine) + control_bytes();
 }
 
+static size_t verbs_memory(const struct info *info, uint32_t n, struct info_memory_line *lines)
+{
+    if (!rt_verbs_pair_bytes()) return 0;
+    lines[0] = (struct info_memory_line){ "verbs_link", 2 * sizeof(struct rt_wire) + rt_verbs_pair_bytes(),
+        "per lane and peer, with a queue pair, when first used" };
+    lines[1] = (struct info_memory_line){ "verbs_link_pinned",
+        rt_verbs_pinned_bytes(rt_transport_verbs.slot_bytes(&info->settings, n)),
+        "per lane and peer, both ways, pinned; there is no pool that all peers share" };
+    return 2;
+}
+
+static size_t ucx_memory(const struct info *info, uint32_t n, struct info_memory_line *lines)
+{
+    if (!rt_ucx_pair_bytes()) return 0;
+    lines[0] = (struct info_memory_line){ "ucx_peer", rt_ucx_pair_bytes(),
+        "per peer, when first used; what UCX takes for its endpoint comes on top" };
+    lines[1] = (struct info_memory_line){ "ucx_link", 2 * sizeof(struct rt_wire) + rt_ucx_link_bytes(),
+        "per lane and peer, when first used" };
+    lines[2] = (struct info_memory_line){ "ucx_link_slices",
+        2 * (size_t)rt_ucx_slots() * rt_transport_ucx.slot_bytes(&info->settings, n),
+        "per lane and peer, both ways, at most; untouched pages cost nothing" };
+    return 3;
+}
+
 size_t info_memory(const struct info *info, uint32_t n, struct info_memory_line *lines)
 {
     const size_t slot = info->settings.number[RT_TCP_SLOT_BYTES];
@@ -63,13 +88,8 @@ size_t info_memory(const struct info *info, uint32_t n, struct info_memory_line 
         "per lane and peer, when first used" };
     lines[count++] = (struct info_memory_line){ "tcp_link_slices", (RT_TCP_SLOTS + 2) * slot + RT_TCP_FRAME_BYTES,
         "per lane and peer, both ways; untouched pages cost nothing" };
-    if (!rt_verbs_pair_bytes()) return count;
-    lines[count++] = (struct info_memory_line){ "verbs_link", 2 * sizeof(struct rt_wire) + rt_verbs_pair_bytes(),
-        "per lane and peer, with a queue pair, when first used" };
-    lines[count++] = (struct info_memory_line){ "verbs_link_pinned",
-        rt_verbs_pinned_bytes(rt_transport_verbs.slot_bytes(&info->settings, n)),
-        "per lane and peer, both ways, pinned; there is no pool that all peers share" };
-    return count;
+    count += verbs_memory(info, n, lines + count);
+    return count + ucx_memory(info, n, lines + count);
 }
 
 void info_print_memory(const struct info *info, uint32_t n)

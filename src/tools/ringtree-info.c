@@ -2,6 +2,7 @@
 #include "ringtree-info.h"
 #include "reduce/reduce.h"
 #include "topology/cores.h"
+#include "ucx/summary.h"
 #include "verbs/summary.h"
 #include <getopt.h>
 #include <stdio.h>
@@ -117,6 +118,7 @@ size_t info_machine(const struct info *info, struct info_line *lines)
     else
         add(lines, &count, "cores", "%" PRIu32, info->cores);
     add(lines, &count, "RDMA", "%s", rt_verbs_summary(text, sizeof(text)));
+    add(lines, &count, "UCX", "%s", rt_ucx_summary(text, sizeof(text)));
     add_domains(&info->near, lines, &count);
     add_binding(info, lines, &count);
     return count;

@@ -22,7 +22,7 @@ struct info_line { /* one line of the parts of the build and the machine */
     const char *name;
     char        value[256];
 };
-#define INFO_LINES 9
+#define INFO_LINES 10
 
 /* Fill `lines`, of INFO_LINES, and return how many there are. */
 size_t info_build(const struct info *info, struct info_line *lines);
@@ -38,7 +38,7 @@ struct info_memory_line {
     size_t      bytes;
     const char *what;
 };
-#define INFO_MEMORY_LINES 10
+#define INFO_MEMORY_LINES 13
 
 /* What a communicator of `n` ranks costs one of them: fills `lines`, of INFO_MEMORY_LINES; how many. */
 size_t info_memory(const struct info *info, uint32_t n, struct info_memory_line *lines);

@@ -9,13 +9,11 @@ static void say(void *out, const char *sentence)
     fprintf(out, "warning: %s\n", sentence);
 }
 
-unsigned topo_check(const struct rt_graph *graph, bool live, FILE *out)
+unsigned topo_check(const struct rt_graph *graph, FILE *out)
 {
     struct rt_lint lint = { .say = say, .context = out };
 
     rt_lint_graph(&lint, graph);
-    if (live)
-        rt_lint_system(&lint, graph, "/sys");
     if (lint.count == 0)
         fputs("nothing found\n", out);
     return lint.count;

@@ -207,8 +207,7 @@ static int run(const struct arguments *a, const struct rt_graph *graph, FILE *ou
     } else if (strcmp(a->command, "draw") == 0) {
         if (!topo_draw(graph, search, out)) fail(EXIT_OUTPUT, "no memory for the drawing");
     } else if (strcmp(a->command, "check") == 0) {
-        const bool live = (!a->source[0] || a->complete) && !a->merged;
-        status = topo_check(graph, live, out) ? EXIT_FOUND : EXIT_FINE;
+        status = topo_check(graph, out) ? EXIT_FOUND : EXIT_FINE;
     } else if (a->rings) {
         if (!search) fail(EXIT_USAGE, "no rings: %s", error.text);
         rt_rings_write(search, 0, out);

@@ -23,8 +23,8 @@ const struct rt_graph *topo_join(ringtree_comm **comm);
 void topo_show(const struct rt_graph *graph, const struct rt_search *search, FILE *out);
 /* `search` NULL: without rings. false: no memory. */
 bool topo_draw(const struct rt_graph *graph, const struct rt_search *search, FILE *out);
-/* Lints; how many. `live`: also those of the running machine. */
-unsigned topo_check(const struct rt_graph *graph, bool live, FILE *out);
+/* Lints; how many. */
+unsigned topo_check(const struct rt_graph *graph, FILE *out);
 /* What differs, line by line; how much. */
 unsigned topo_compare(const struct rt_graph *a, const struct rt_graph *b, const char *name_a, const char *name_b,
                       FILE *out);

@@ -24,6 +24,7 @@ enum split { ONE_PROCESS, ALL_PROCESSES, FOUR_PROCESSES };
 static const struct place {
     const char *name, *transports, *hosts;
     enum split  split;
+    bool        by_name;
 } places[] = {
     { "shm-threads", "shm", NULL, ONE_PROCESS },
     { "shm-processes", "shm", NULL, ALL_PROCESSES },
@@ -33,6 +34,10 @@ static const struct place {
     { "two-hosts", "shm,tcp", "aabb", FOUR_PROCESSES },
     { "two-hosts-interleaved", "shm,tcp", "abababababababab", ALL_PROCESSES },
     { "three-hosts-uneven", "shm,tcp", "abcccccccccccccc", ALL_PROCESSES },
+    /* only by name, since not every build has it */
+    { "ucx-threads", "ucx", NULL, ONE_PROCESS, true },
+    { "ucx-processes", "ucx", NULL, ALL_PROCESSES, true },
+    { "ucx-two-hosts", "shm,ucx", "aabb", FOUR_PROCESSES, true },
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -134,7 +139,7 @@ static bool run(const struct place *place, const char *algorithm, uint32_t n, st
 static bool taken(const struct place *place, const char *algorithm, uint32_t n, uint64_t number)
 {
     if (wanted.ranks && wanted.ranks != n) return false;
-    if (wanted.place && strcmp(wanted.place, place->name) != 0) return false;
+    if (wanted.place ? strcmp(wanted.place, place->name) != 0 : place->by_name) return false;
     if (wanted.algorithm && strcmp(wanted.algorithm, algorithm) != 0) return false;
     if (place->hosts && n == 1) return false;
     if (wanted.whole || wanted.algorithm || wanted.place) return true;

@@ -52,11 +52,13 @@ static void all_kinds(struct rank *self)
     const uint32_t n = self->size, me = self->rank;
     inputs[me] = new_floats(COUNT_MOST);
     outputs[me] = new_floats(COUNT_MOST);
+    uint64_t random = ranks_now_ms() + me;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int family = 0; family < INPUTS; family++) {
             const size_t count = n > 16 ? 5003 : family % 2 ? COUNT_MOST : 4099;
             const ringtree_codec codec = codec_of(kinds[k]);
             fill_inputs(inputs[me], count, (enum inputs)family, me, count);
+            if (draw(&random) % 4 == 0) ranks_sleep_ms((uint32_t)(draw(&random) % 4)); /* timing is not in the bits */
             const ringtree_status status =
                 ringtree_all_reduce_compressed(self->comm, inputs[me], outputs[me], count, RINGTREE_FLOAT32,
                                                RINGTREE_SUM, &codec, NULL, NULL);

@@ -24,6 +24,7 @@ enum reach { PRIVATE, REMOTE, ONE_PROCESS, HEAP, MIXED }; /* mixed: now and then
 struct world {
     uint32_t            n;
     enum reach          reach;
+    uint64_t            lines; /* calls that went the short way */
     unsigned char      *areas, *heap;
     struct rt_node     *node[MOST];
     struct rt_exchange *exchange[MOST];
@@ -33,6 +34,7 @@ static void world_open(struct world *world, uint32_t n, enum reach reach, size_t
 {
     world->n = n;
     world->reach = reach;
+    world->lines = 0;
     world->areas = aligned_alloc(4096, (size_t)n * AREA);
     memset(world->areas, 0, (size_t)n * AREA);
     world->heap = calloc(1, heap_bytes);
@@ -138,6 +140,18 @@ static void rank_begin(struct world *world, struct rank_run *run, const struct j
     run->begun = true;
 }
 
+/* As an engine does: now and then the short way for one line, else step by step. OK: finished. */
+static ringtree_status rank_step(struct world *world, struct rank_run *run, uint32_t r, bool first)
+{
+    bool moved = false;
+    struct rt_difference differ;
+    if (!first || random_below(2) || !rt_line_goes(world->exchange[r], &run->call))
+        return rt_direct_advance(world->exchange[r], &run->direct, &run->call, &moved, &differ);
+    rt_line_publish(world->exchange[r], &run->direct, &run->call);
+    world->lines++;
+    return rt_line_take(world->exchange[r], &run->direct, &run->call) ? RINGTREE_OK : RINGTREE_IN_PROGRESS;
+}
+
 /* Every rank runs all jobs; the next one to step is drawn at random. Returns the number of wrong elements. */
 static size_t run_jobs(struct world *world, const struct job *jobs, uint32_t count, int32_t *memory, size_t half)
 {
@@ -147,10 +161,9 @@ static size_t run_jobs(struct world *world, const struct job *jobs, uint32_t cou
         const uint32_t r = random_below(world->n), burst = random_below(20) ? 1 : 40;
         for (uint32_t k = 0; k < burst && run[r].job < count; k++) {
             const struct job *job = &jobs[run[r].job];
-            if (!run[r].begun) rank_begin(world, &run[r], job, r, memory + (size_t)r * 2 * half, half);
-            bool moved = false;
-            struct rt_difference differ;
-            if (rt_direct_advance(world->exchange[r], &run[r].direct, &run[r].call, &moved, &differ)) continue;
+            const bool first = !run[r].begun;
+            if (first) rank_begin(world, &run[r], job, r, memory + (size_t)r * 2 * half, half);
+            if (rank_step(world, &run[r], r, first)) continue;
             for (size_t i = 0; job->which != RINGTREE_BARRIER && i < out_count(job, world->n, r); i++)
                 wrong += run[r].output[i] != expected(job, run[r].job, world->n, r, i);
             run[r].begun = false;
@@ -187,6 +200,7 @@ static void try_worlds(enum reach reach)
         for (uint32_t j = 0; j < JOBS; j++) jobs[j] = random_job(n);
         int32_t *memory = reach >= HEAP ? (int32_t *)world.heap : malloc((size_t)n * 2 * half * 4);
         CHECK_EQ(run_jobs(&world, jobs, JOBS, memory, half), 0);
+        CHECK(world.lines > 0);
         if (reach < HEAP) free(memory);
         world_close(&world);
     }
@@ -203,12 +217,16 @@ TEST(private_memory_that_the_kernel_copies_gives_right_sums_under_any_schedule)
     const struct job jobs[] = { { .which = RINGTREE_ALL_GATHER, .count = 70000 },
                                 { .which = RINGTREE_ALL_TO_ALL, .count = 66000 },
                                 { .which = RINGTREE_ALL_TO_ALL, .count = 66000, .in_place = true },
+                                { .which = RINGTREE_GATHER, .count = 2000, .root = 1 },
+                                { .which = RINGTREE_SCATTER, .count = 3000, .root = 1 },
+                                { .which = RINGTREE_GATHER, .count = 70000, .in_place = true },
+                                { .which = RINGTREE_SCATTER, .count = 70000, .in_place = true },
                                 { .which = RINGTREE_ALL_GATHER, .count = 70000, .in_place = true } };
     for (uint32_t n = 2; n < 5; n++) {
         const size_t half = (size_t)70000 * n;
         int32_t *memory = malloc((size_t)n * 2 * half * 4);
         world_open(&world, n, REMOTE, 64);
-        CHECK_EQ(run_jobs(&world, jobs, 4, memory, half), 0);
+        CHECK_EQ(run_jobs(&world, jobs, sizeof jobs / sizeof *jobs, memory, half), 0);
         world_close(&world);
         free(memory);
     }

@@ -200,6 +200,8 @@ def test_bad_command_lines_end_with_status_2_and_a_reason():
                         (["--iters", "x"], '--iters takes a number from 1 to 100000000, not "x"'),
                         (["-b", "0", "-f", "2"], "never leaves size 0"), (["extra"], "extra is not an option"),
                         (["-J", "/nonexistent/x.json", *SMALL], "/nonexistent/x.json"),
+                        (["--codec", "q9"], '"q9" is no value'), (["--codec", "q8", "-d", "half"], "--codec is for"),
+                        (["--link-limit", "1gbit;"], "is no value"),
                         (["--csv", "/nonexistent/x.csv", *SMALL], "/nonexistent/x.csv")):
         result = run("all_reduce", *args)
         assert result.returncode == 2 and result.stderr.count("\n") == 1, f"{args}: {result}"
@@ -227,6 +229,55 @@ def test_it_runs_under_ringtree_run():
     command = [f"{BIN}/ringtree-run", "-n", "3", "--no-prefix", f"{BIN}/all_gather_perf", *SMALL]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert len(rows(good(result))) == 1 and ", 3 ranks" in result.stdout, result.stdout
+
+
+CODEC = ["-g", "2", "-b", "100K", "-e", "100K", "-n", "2", "-w", "1"]
+
+
+def coded(*args):
+    """The columns of the one row: size, count, codec, exact, coded, faster, busbw, wire, max, rms, bound."""
+    return rows(good(run("all_reduce", *CODEC, *args)))[0].split()
+
+
+def test_a_codec_has_its_bytes_and_stays_within_its_bound():
+    for codec, wire in (("q8", 1.016), ("q4", 0.516), ("bf16", 2.004), ("fp16", 2.004), ("q8,stochastic", 1.016)):
+        row = coded("--codec", codec)
+        assert row[2] == codec.split(",")[0] and abs(float(row[7]) - wire) < 0.01, row
+        assert 0 < float(row[9]) < float(row[8]) < float(row[10]), row
+    sparse = coded("--codec", "topk:0.01,feedback")
+    assert sparse[2] == "topk" and float(sparse[7]) < 0.1 and sparse[10] == "none", sparse
+    assert coded("--codec", "auto")[2] == "none", "ranks that share memory need no codec"
+    slow = {"RINGTREE_LINK_RATE": "1G"}
+    over_tcp = good(run("all_reduce", *CODEC, "--codec", "q8", "--transport", "tcp", env=slow))
+    assert "q8: q8; links between nodes are slow" in over_tcp, over_tcp
+
+
+def test_errors_above_the_bound_fail_the_run():
+    result = run("all_reduce", *CODEC, "--codec", "q8", "--inject-fault", "flip:1")
+    if "not an option" not in result.stderr:
+        assert result.returncode == 1 and "EXCEEDED" in result.stdout, result
+
+
+def test_a_codec_is_in_json_and_csv():
+    with tempfile.TemporaryDirectory() as folder:
+        good(run("all_reduce", *CODEC, "--codec", "q8", "-J", f"{folder}/out.json", "--csv", f"{folder}/out.csv"))
+        result = json.load(open(f"{folder}/out.json"))["results"][0]
+        line = list(csv.DictReader(open(f"{folder}/out.csv")))[0]
+        assert result["codec"] == line["codec"] == "q8" and result["within_bound"] == "true", result
+        assert abs(result["wire_bytes_per_element"] - float(line["wire_bytes_per_element"])) < 1e-3, line
+
+
+def test_a_limited_link_is_slower_than_its_rate_and_a_codec_helps():
+    if os.geteuid():
+        print("         (skipped: --link-limit needs root)")
+        return
+    result = run("all_reduce", "-g", "3", "-b", "4M", "-e", "4M", "-n", "2", "-w", "1", "--codec", "q8",
+                 "--link-limit", "200mbit")
+    if "this failed" in result.stderr or "needs root" in result.stderr:
+        print("         (skipped: " + result.stderr.strip().splitlines()[-1] + ")")
+        return
+    row = rows(good(result))[0].split()
+    assert float(row[3]) > 0.8 * 4 / 3 * 4.2e6 * 8 / 200 and float(row[5]) > 2, row
 
 
 failed = 0

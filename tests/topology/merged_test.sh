@@ -22,5 +22,6 @@ diff -u "$golden" "$out" || { echo "FAILED: the system is shown differently"; fa
 expect 0 '</svg>' -n 3 --no-prefix sh -c "$on" "$topo" draw --merged
 expect 2 'takes the machines of the ranks, no FILE' -n 2 "$topo" show --merged "2 gpu"
 expect 2 'RINGTREE_TOPOLOGY: .*"gpx" is no kind' -n 2 env RINGTREE_TOPOLOGY=gpx: "$topo" show --merged
+expect 1 'idle or badly seated' -n 2 --no-prefix env 'RINGTREE_TOPOLOGY=socket: 2 gpu pcie:1x16' "$topo" check --merged
 expect 0 'ranks 0-1' -n 2 "$topo" show --merged
 exit $failed

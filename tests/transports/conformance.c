@@ -213,17 +213,28 @@ static bool wakes(struct pair *pair, struct rt_link *link, int ms, bool otherwis
     return p.fd < 0 ? otherwise : poll(&p, 1, ms) == 1;
 }
 
+/* A transport's own affairs, such as the end of connecting, may wake it once or twice, not for ever. */
+static const char *check_quiet(struct pair *pair)
+{
+    const struct rt_frame expect = pair_frame(1, 8);
+    const void *data = NULL;
+    struct rt_frame got;
+    for (int i = 0; i < 4; i++) {
+        if (pair->transport->recv(pair->in, &expect, NULL, 8, &got, &data, NULL) != RINGTREE_IN_PROGRESS)
+            return "something came that was not sent";
+        if (!wakes(pair, pair->in, 10, false)) return NULL;
+    }
+    return "the receiver is woken by nothing";
+}
+
 static const char *check_descriptors(struct pair *pair)
 {
     const uint32_t bytes = pair->out->slot_bytes;
-    const struct rt_frame expect = pair_frame(1, 8);
     const void *data = NULL;
     struct rt_frame got;
     uint64_t taken;
     const char *verdict = pass(pair, 0, 8, true);
-    if (!verdict && pair->transport->recv(pair->in, &expect, NULL, 8, &got, &data, NULL) != RINGTREE_IN_PROGRESS)
-        verdict = "something came that was not sent";
-    if (!verdict && wakes(pair, pair->in, 10, false)) verdict = "the receiver is woken by nothing";
+    if (!verdict) verdict = check_quiet(pair);
     unsigned char *memory = calloc(1, bytes);
     if (!verdict) verdict = fill_link(pair, memory, &taken);
     if (!verdict && !wakes(pair, pair->in, 1000, true)) verdict = "slices that came do not wake the receiver";
@@ -231,10 +242,11 @@ static const char *check_descriptors(struct pair *pair)
     for (uint64_t i = 0; !verdict && i < taken; i++) {
         const struct rt_frame frame = pair_frame(i, bytes);
         const uint64_t sent = pair->transport->sent(pair->out, NULL);
-        if (sent < taken + 1 && i > taken / 2 && !wakes(pair, pair->out, 1000, true))
-            verdict = "the sender is not woken";
-        if (!verdict) verdict = pair_recv(pair, &frame, NULL, bytes, &got, &data);
+        verdict = pair_recv(pair, &frame, NULL, bytes, &got, &data);
         pair->transport->release(pair->in);
+        if (!verdict && sent < taken + 1 && i > taken / 2 && pair->transport->sent(pair->out, NULL) == sent &&
+            !wakes(pair, pair->out, 1000, true))
+            verdict = "the sender is not woken";
     }
     pair_close_out(pair);
     free(memory);

@@ -56,6 +56,8 @@ int rt_node_reads(const struct rt_node *node, uint32_t i);
 bool rt_node_reads_fast(void);
 /* From the private memory of local rank i, at its own address; false: errno says why. */
 bool rt_node_fetch(const struct rt_node *node, uint32_t i, void *target, uint64_t address, size_t bytes);
+/* And into it. */
+bool rt_node_give(const struct rt_node *node, uint32_t i, uint64_t address, const void *source, size_t bytes);
 uint32_t rt_node_pid(const struct rt_node *node, uint32_t i);
 
 #endif

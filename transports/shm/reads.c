@@ -85,15 +85,27 @@ bool rt_node_reads_fast(void)
 }
 
 /* The kernel may stop short of the end. */
-bool rt_node_fetch(const struct rt_node *node, uint32_t i, void *target, uint64_t address, size_t bytes)
+static bool copy_across(const struct rt_node *node, uint32_t i, void *memory, uint64_t address, size_t bytes,
+                        ssize_t (*copy)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                                        unsigned long))
 {
     for (size_t done = 0; done < bytes;) {
-        struct iovec here = { (unsigned char *)target + done, bytes - done };
+        struct iovec here = { (unsigned char *)memory + done, bytes - done };
         struct iovec there = { (void *)(uintptr_t)(address + done), bytes - done };
-        const ssize_t got = process_vm_readv((pid_t)node->peers[i].pid, &here, 1, &there, 1, 0);
+        const ssize_t got = copy((pid_t)node->peers[i].pid, &here, 1, &there, 1, 0);
         if (got == 0) errno = EFAULT;
         if (got <= 0) return false;
         done += (size_t)got;
     }
     return true;
+}
+
+bool rt_node_fetch(const struct rt_node *node, uint32_t i, void *target, uint64_t address, size_t bytes)
+{
+    return copy_across(node, i, target, address, bytes, process_vm_readv);
+}
+
+bool rt_node_give(const struct rt_node *node, uint32_t i, uint64_t address, const void *source, size_t bytes)
+{
+    return copy_across(node, i, (void *)(uintptr_t)source, address, bytes, process_vm_writev);
 }
