@@ -1,9 +1,9 @@
 /* Loads hwloc 2. */
 #ifdef RT_HAVE_HWLOC
 #include "hwloc_load.h"
+#include "base/symbols.h"
 #include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
 
 static struct rt_hwloc hwloc;
 static const char *missing;
@@ -11,7 +11,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void)
 {
-    static const struct { const char *name; void *slot; } symbols[] = {
+    static const struct rt_symbol symbols[] = {
         { "hwloc_get_api_version", &hwloc.version },
         { "hwloc_topology_init", &hwloc.init },
         { "hwloc_topology_set_io_types_filter", &hwloc.filter_io },
@@ -24,13 +24,9 @@ static void load(void)
 
     if (!library)
         missing = "libhwloc.so.15 is not installed (Debian: libhwloc15)";
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols) && !missing; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        memcpy(symbols[i].slot, &symbol, sizeof(symbol));
-        if (!symbol)
-            missing = "libhwloc.so.15 lacks a call of hwloc 2";
-    }
-    if (!missing && hwloc.version() >> 16 != HWLOC_API_VERSION >> 16)
+    else if (!rt_symbols_find(library, symbols, sizeof(symbols) / sizeof(*symbols)))
+        missing = "libhwloc.so.15 lacks a call of hwloc 2";
+    else if (hwloc.version() >> 16 != HWLOC_API_VERSION >> 16)
         missing = "libhwloc.so.15 is of another major version than its headers were";
 }
 

@@ -3,6 +3,7 @@
  * here, as its header may be redistributed but is seldom installed.
  */
 #include "discover.h"
+#include "base/symbols.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct nvml {
 
 static bool load(struct nvml *nvml, void *library)
 {
-    const struct { const char *name; void *slot; } symbols[] = {
+    const struct rt_symbol symbols[] = {
         { "nvmlInit_v2", &nvml->init },
         { "nvmlShutdown", &nvml->shutdown },
         { "nvmlDeviceGetCount_v2", &nvml->count },
@@ -41,16 +42,11 @@ static bool load(struct nvml *nvml, void *library)
         { "nvmlDeviceGetCudaComputeCapability", &nvml->capability },
         { "nvmlDeviceGetNvLinkState", &nvml->link_state },
         { "nvmlDeviceGetNvLinkRemotePciInfo_v2", &nvml->remote_pci },
-        { "nvmlDeviceGetNvLinkRemoteDeviceType", &nvml->remote_type },
     };
-    bool complete = true;
+    const struct rt_symbol newer = { "nvmlDeviceGetNvLinkRemoteDeviceType", &nvml->remote_type };
 
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        memcpy(symbols[i].slot, &symbol, sizeof(symbol));
-        complete &= symbol != NULL || symbols[i].slot == &nvml->remote_type;
-    }
-    return complete;
+    rt_symbols_find(library, &newer, 1);
+    return rt_symbols_find(library, symbols, sizeof(symbols) / sizeof(*symbols));
 }
 
 static uint32_t at_busid(const struct rt_graph *g, const char *text)

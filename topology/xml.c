@@ -12,6 +12,7 @@ const char *rt_xml_value(const char **attributes, const char *name)
 }
 
 #ifdef RT_HAVE_EXPAT
+#include "base/symbols.h"
 #include <dlfcn.h>
 #include <expat.h>
 #include <pthread.h>
@@ -33,7 +34,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void)
 {
-    static const struct { const char *name; void *slot; } symbols[] = {
+    static const struct rt_symbol symbols[] = {
         { "XML_ParserCreate", &expat.create },
         { "XML_ParserFree", &expat.free },
         { "XML_SetUserData", &expat.set_user_data },
@@ -47,12 +48,7 @@ static void load(void)
     };
     void *library = dlopen("libexpat.so.1", RTLD_NOW | RTLD_LOCAL);
 
-    loaded = library != NULL;
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols) && loaded; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        memcpy(symbols[i].slot, &symbol, sizeof(symbol));
-        loaded = symbol != NULL;
-    }
+    loaded = library && rt_symbols_find(library, symbols, sizeof(symbols) / sizeof(*symbols));
 }
 
 bool rt_xml_available(const char **why)

@@ -104,6 +104,9 @@ struct rt_transport {
     void (*announce)(struct rt_fabric *fabric, void *mine);
     void (*hear)(struct rt_fabric *fabric, const void *all, size_t stride);
     void (*leave)(struct rt_fabric *fabric);
+    /* Optional. Called now and then while the rank waits, whatever for: moves the connecting of all links on, since the
+     * other ends of some may wait for it while this rank waits for others. */
+    void (*step)(struct rt_fabric *fabric);
     uint32_t (*slot_bytes)(const struct rt_settings *settings, uint32_t nranks); /* of its links */
 };
 #define RT_ANNOUNCEMENT 128

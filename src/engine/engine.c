@@ -69,7 +69,7 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
 }
 
 /* What all ranks must have alike, since plans are computed by each rank for itself. */
-static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS,
+static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS, RT_CALIBRATE,
                                                    RT_COMPRESS_BELOW, RT_LINK_RATE,
                                                    RT_SLICE_BYTES };
 #define AGREED (sizeof agreed_settings / sizeof *agreed_settings)
@@ -193,12 +193,19 @@ static ringtree_status announce(struct rt_engine *engine, struct rt_error *error
             if (needed && transports[t]->announce && !strcmp(name, transports[t]->name) && !engine->announced[t]) {
                 transports[t]->announce(fabric, mine[t]);
                 engine->announced[t] = true;
+                engine->steps |= transports[t]->step != NULL;
             }
     ringtree_status status = rt_control_all_gather(fabric->control, mine, sizeof mine, all, error);
     for (size_t t = 0; t < TRANSPORTS && status == RINGTREE_OK; t++)
         if (engine->announced[t]) transports[t]->hear(fabric, all + t * RT_ANNOUNCEMENT, sizeof mine);
     free(all);
     return status;
+}
+
+void rt_engine_step(struct rt_engine *engine)
+{
+    for (size_t t = 0; engine->steps && t < TRANSPORTS; t++)
+        if (engine->announced[t] && transports[t]->step) transports[t]->step(&engine->fabric);
 }
 
 static ringtree_status engine_start(struct rt_engine *engine, struct rt_error *error)

@@ -111,6 +111,8 @@ struct rt_engine {
     const struct rt_transport **reach;    /* per peer; NULL for this rank */
     uint32_t                   *node_of;  /* per rank */
     bool                        announced[4]; /* per transport that there is: it told the others of its end */
+    bool                        steps;        /* one of them wants to be called now and then */
+    uint32_t                    rounds;       /* without progress */
     struct rt_layout            layout;
     struct rt_wire            **wires;    /* [(sender * RT_LINK_LANES + lane) * nranks + peer] */
     struct rt_wire             *all_wires;
@@ -220,6 +222,8 @@ ringtree_status rt_wire_open(struct rt_engine *engine, bool sender, uint32_t lan
 ringtree_status rt_wire_send(struct rt_wire *wire, const struct rt_frame *frame, const void *data,
                              struct rt_error *error);
 bool rt_wire_idle(struct rt_wire *wire, struct rt_error *error); /* nothing borrowed any more */
+
+void rt_engine_step(struct rt_engine *engine); /* transports move their connecting on */
 
 /* Moves lanes, direct exchanges or transfers as far as they go. *moved: something happened. OK: finished. */
 ringtree_status rt_lanes_advance(struct rt_engine *engine, struct rt_operation *operation, bool *moved,

@@ -215,6 +215,8 @@ static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, 
     return rt_lanes_advance(engine, operation, moved, error);
 }
 
+#define ROUNDS_A_STEP 64
+
 bool rt_engine_progress(struct rt_engine *engine)
 {
     bool moved = false;
@@ -228,6 +230,7 @@ bool rt_engine_progress(struct rt_engine *engine)
     }
     if (status <= RINGTREE_IN_PROGRESS && engine->transfers) moved |= rt_queues_advance(engine, &error, &status);
     if (status > RINGTREE_IN_PROGRESS) rt_engine_fail(engine, &error);
+    if (!moved && engine->steps && ++engine->rounds % ROUNDS_A_STEP == 0) rt_engine_step(engine);
     return moved;
 }
 

@@ -49,6 +49,7 @@ static void sleep_once(struct rt_engine *engine)
         fds[count++] = (struct pollfd){ .fd = rt_node_bell_fd(fabric->node), .events = POLLIN };
         rt_node_sleep_begin(fabric->node);
     }
+    rt_engine_step(engine);
     if (!rt_engine_progress(engine)) {
         count += rt_blocked_fds(engine, fds + count, MAX_FDS - count);
         rt_engine_unlock(engine);

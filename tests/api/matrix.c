@@ -38,6 +38,8 @@ static const struct place {
     { "ucx-threads", "ucx", NULL, ONE_PROCESS, true },
     { "ucx-processes", "ucx", NULL, ALL_PROCESSES, true },
     { "ucx-two-hosts", "shm,ucx", "aabb", FOUR_PROCESSES, true },
+    { "verbs-processes", "verbs", NULL, ALL_PROCESSES, true },
+    { "verbs-two-hosts", "shm,verbs", "aabb", FOUR_PROCESSES, true },
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -27,8 +27,8 @@ ip netns add "$id-switch" 2>"$work/why" || skip "no network namespaces here: $(c
 ip -n "$id-switch" link add br0 type bridge 2>"$work/why" || skip "no bridges here: $(cat "$work/why")"
 ip -n "$id-switch" link set br0 up
 
-# add_host NUMBER: a namespace with eth0 on the bridge, and a docker0 that every host has with the same address, which
-# leads nowhere.
+# add_host NUMBER: a namespace with eth0 on the bridge, and what every host has with the same address and leads nowhere:
+# a docker0 with a container's wire, and a usb0 that has only a link-local address.
 add_host()
 {
     hosts="$hosts h$1"
@@ -38,10 +38,13 @@ add_host()
     ip -n "$id-switch" link set "v$1" master br0 up
     ip -n "$id-h$1" link set eth0 up
     ip -n "$id-h$1" addr add "fd99::$1/64" dev eth0 nodad
-    ip -n "$id-h$1" link add docker0 type veth peer name nowhere
-    ip -n "$id-h$1" link set docker0 up
-    ip -n "$id-h$1" link set nowhere up
+    ip -n "$id-h$1" link add docker0 type bridge
+    ip -n "$id-h$1" link add container type veth peer name nowhere
+    ip -n "$id-h$1" link add usb0 type veth peer name gadget
+    ip -n "$id-h$1" link set container master docker0
+    for up in docker0 container nowhere usb0 gadget; do ip -n "$id-h$1" link set $up up; done
     ip -n "$id-h$1" addr add 172.17.0.1/16 dev docker0
+    ip -n "$id-h$1" addr add 169.254.3.1/16 dev usb0
 }
 add_ipv4() { ip -n "$id-h$1" addr add "10.99.0.$1/24" dev eth0; }
 
@@ -104,6 +107,14 @@ for host in 1 2 3 4; do add_ipv4 $host; done
 check "two hosts, one rank each" 2 1 "10.99.0.1:29518"
 check "two hosts, three ranks each" 2 3 "10.99.0.1:29519"
 check "four hosts, two ranks each" 4 2 "10.99.0.1:29520"
+sent() { ip netns exec "$id-h$1" cat "/sys/class/net/$2/statistics/tx_bytes"; }
+for host in 1 2 3 4; do
+    [ "$(sent $host eth0)" -gt 1000000 ] || fail "host $host sent $(sent $host eth0) bytes over eth0"
+    for other in docker0 usb0; do
+        [ "$(sent $host $other)" -lt 20000 ] || fail "host $host sent $(sent $host $other) bytes over $other"
+    done
+done
+echo "ok: all of it went over eth0"
 settings="RINGTREE_INTERFACE=eth"
 check "four hosts, RINGTREE_INTERFACE" 4 1 "10.99.0.1:29521"
 

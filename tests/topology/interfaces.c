@@ -182,6 +182,23 @@ TEST(container_bridges_are_no_second_choice)
     check_used("^eth,docker,br-", "lo/127.0.0.1 lo/::1");
 }
 
+TEST(of_all_kinds_together_the_two_real_links_are_used)
+{
+    ENTER(HAS_IPV6, "link add docker0 type bridge", "link add virbr7 type bridge", "link set docker0 up",
+          "link set virbr7 up", "addr add 172.17.0.1/16 dev docker0", "addr add 192.168.122.1/24 dev virbr7",
+          ADD("usb0"), "addr add 169.254.3.1/16 dev usb0", ADD("eth1"), "addr add 10.0.1.1/24 dev eth1", ADD("eth0"),
+          "addr add 10.0.0.1/24 dev eth0", "addr add fe80::7/64 dev eth0 nodad");
+    check_used("", "eth1/10.0.1.1 eth0/10.0.0.1");
+    CHECK_HAS(why_not("lo"), "is loopback");
+    CHECK_HAS(why_not("usb0"), "is link-local");
+    CHECK_HAS(why_not("docker0"), "bridge");
+    CHECK_HAS(why_not("virbr7"), "bridge");
+    check_used("=usb0", "usb0/169.254.3.1");
+    CHECK_HAS(used("=eth7"), "\"eth7\" is no interface; this machine has: ");
+    CHECK_HAS(used("=eth7"), "eth0 (10.0.0.1, fe80::7%");
+    CHECK_HAS(used("=eth7"), "eth1 (10.0.1.1), lo (127.0.0.1, ::1), usb0 (169.254.3.1), virbr7 (192.168.122.1");
+}
+
 TEST(a_bridge_alone_is_better_than_loopback)
 {
     ENTER(ADD("docker0"), "addr add 172.17.0.1/16 dev docker0");

@@ -1,9 +1,9 @@
 /* Loads libibverbs. */
 #include "api.h"
+#include "base/symbols.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 static struct rt_verbs_api library_api;
 static const char *missing;
@@ -12,7 +12,7 @@ static _Atomic(const struct rt_verbs_api *) replacement;
 
 static void load(void)
 {
-    static const struct { const char *name; void *slot; } symbols[] = {
+    static const struct rt_symbol symbols[] = {
         { "ibv_get_device_list", &library_api.get_device_list },
         { "ibv_free_device_list", &library_api.free_device_list },
         { "ibv_get_device_name", &library_api.get_device_name },
@@ -42,11 +42,8 @@ static void load(void)
     void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
 
     if (!library) missing = "libibverbs.so.1 is not installed (Debian: libibverbs1 and ibverbs-providers)";
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols) && !missing; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        memcpy(symbols[i].slot, &symbol, sizeof(symbol));
-        if (!symbol) missing = "libibverbs.so.1 is too old: rdma-core 32 or newer is needed";
-    }
+    else if (!rt_symbols_find(library, symbols, sizeof(symbols) / sizeof(*symbols)))
+        missing = "libibverbs.so.1 is too old: rdma-core 32 or newer is needed";
 }
 
 const struct rt_verbs_api *rt_verbs_load(const char **why)

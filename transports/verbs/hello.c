@@ -154,6 +154,21 @@ ringtree_status rt_verbs_greet(struct rt_verbs_pair *pair)
 
 /* ---- listening */
 
+/* The peer knows better what broke; this end knows what its own devices said. */
+static ringtree_status told_broken(struct rt_verbs_pair *pair)
+{
+    char here[120], there[64], reason[700];
+    if (pair->state == RT_VERBS_PLAIN || !pair->queues) return nonsense(pair, "a hello after the last");
+    rt_verbs_events(pair->verbs);
+    const char *event = pair->verbs->event;
+    snprintf(reason, sizeof(reason), "rank %u found it broken, from GID %s to %s; see what it says%s%s", pair->peer,
+             rt_verbs_gid_text(pair->queue[0].theirs.gid, there, sizeof(there)),
+             rt_verbs_port_text(pair->queue[0].port, here, sizeof(here)), event[0] ? "; the last event here was " : "",
+             event);
+    rt_verbs_break(pair, NULL, reason);
+    return pair->failure.status;
+}
+
 static ringtree_status hear_hello(struct rt_verbs_pair *pair, const struct rt_verbs_hello *hello)
 {
     const bool now = hello->epoch == pair->epoch, next = hello->epoch == pair->epoch + 1;
@@ -166,8 +181,7 @@ static ringtree_status hear_hello(struct rt_verbs_pair *pair, const struct rt_ve
     pair->theirs = *hello;
     if (now && pair->state == RT_VERBS_GREETING) return connect_queues(pair);
     if (now) return nonsense(pair, "a hello after the end of all greetings");
-    rt_verbs_break(pair, NULL, "the peer's end of it broke");
-    return pair->failure.status;
+    return told_broken(pair);
 }
 
 static ringtree_status obey(struct rt_verbs_pair *pair, const struct rt_verbs_heard *heard)
@@ -205,7 +219,7 @@ static ringtree_status ended(struct rt_verbs_pair *pair, int number)
 {
     if (pair->state != RT_VERBS_PLAIN)
         return rt_verbs_lost(pair, number ? rt_errno_words(number) : "it was closed at the other end");
-    epoll_ctl(pair->poller, EPOLL_CTL_DEL, pair->fd, NULL);
+    epoll_ctl(pair->verbs->poller, EPOLL_CTL_DEL, pair->fd, NULL);
     close(pair->fd);
     pair->fd = -1;
     return RINGTREE_OK;

@@ -56,7 +56,7 @@ static bool watch_devices(struct rt_verbs_pair *pair)
 {
     struct epoll_event event = { .events = EPOLLIN };
     pair->poller = epoll_create1(EPOLL_CLOEXEC);
-    bool all = pair->poller >= 0;
+    bool all = pair->poller >= 0 && !epoll_ctl(pair->poller, EPOLL_CTL_ADD, pair->verbs->poller, &event);
     for (uint32_t i = 0; i < pair->verbs->ports; i++)
         if (pair->verbs->port[i].owner)
             all &= !epoll_ctl(pair->poller, EPOLL_CTL_ADD, pair->verbs->port[i].context->async_fd, &event);
@@ -117,6 +117,7 @@ ringtree_status rt_verbs_fail(struct rt_verbs_pair *pair, ringtree_status status
     va_start(args, format);
     if (pair->failure.status == RINGTREE_OK) rt_vfail(&pair->failure, status, format, args);
     va_end(args);
+    if (pair->fd >= 0) epoll_ctl(pair->verbs->poller, EPOLL_CTL_DEL, pair->fd, NULL); /* it tells nothing more */
     return pair->failure.status;
 }
 
@@ -152,8 +153,8 @@ static ringtree_status connect_go(struct rt_verbs_pair *pair)
         pair->fd = rt_control_take(pair->fabric->control, &claim);
         if (pair->fd < 0) return RINGTREE_IN_PROGRESS;
     }
-    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP };
-    if (epoll_ctl(pair->poller, EPOLL_CTL_ADD, pair->fd, &event))
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = pair };
+    if (epoll_ctl(pair->verbs->poller, EPOLL_CTL_ADD, pair->fd, &event))
         return rt_verbs_fail(pair, RINGTREE_SYSTEM, "rank %u: the connection to rank %u cannot be watched: %s",
                              pair->fabric->rank, pair->peer, rt_errno_words(errno));
     pair->state = RT_VERBS_GREETING;
@@ -205,6 +206,22 @@ ringtree_status rt_verbs_progress(struct rt_verbs_pair *pair)
     }
     if (pair->failure.status != RINGTREE_OK) return pair->failure.status;
     return pair->state == RT_VERBS_UP || pair->state == RT_VERBS_PLAIN ? RINGTREE_OK : RINGTREE_IN_PROGRESS;
+}
+
+#define MOST_TOLD 16
+
+void rt_verbs_step(struct rt_fabric *fabric)
+{
+    struct epoll_event events[MOST_TOLD];
+    struct rt_verbs *v = fabric->verbs;
+    if (!v || !v->pairs) return;
+    const int n = epoll_wait(v->poller, events, MOST_TOLD, 0);
+    for (int i = 0; i < n; i++) {
+        struct rt_verbs_pair *pair = events[i].data.ptr;
+        if (pair->failure.status == RINGTREE_OK) look(pair);
+    }
+    for (struct rt_verbs_pair *pair = v->pairs; pair; pair = pair->next)
+        if (pair->state != RT_VERBS_UP && pair->state != RT_VERBS_PLAIN) rt_verbs_progress(pair);
 }
 
 /* ---- sleeping */

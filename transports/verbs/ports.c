@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 static uint64_t number_of(const struct rt_verbs *v, enum rt_setting setting)
@@ -296,6 +297,7 @@ void rt_verbs_announce(struct rt_fabric *fabric, void *mine)
     fabric->verbs = v;
     if (!v) return;
     v->fabric = fabric;
+    v->poller = epoll_create1(EPOLL_CLOEXEC);
     v->asked_for = fabric->settings->given[RT_TRANSPORTS] != 0;
     v->api = rt_verbs_load(&why);
     if (!v->api) snprintf(v->why, sizeof(v->why), "%s", why);
@@ -337,6 +339,7 @@ void rt_verbs_leave(struct rt_fabric *fabric)
         v->api->dealloc_pd(v->port[i].pd);
         v->api->close_device(v->port[i].context);
     }
+    if (v->poller >= 0) close(v->poller);
     free(v->meets);
     free(v);
     fabric->verbs = NULL;

@@ -91,5 +91,6 @@ const struct rt_transport rt_transport_verbs = {
     .announce = rt_verbs_announce,
     .hear = rt_verbs_hear,
     .leave = rt_verbs_leave,
+    .step = rt_verbs_step,
     .slot_bytes = slot_bytes,
 };

@@ -68,6 +68,7 @@ struct rt_verbs {
     bool                       asked_for; /* RINGTREE_TRANSPORTS was set */
     uint8_t                   *meets;    /* per peer: 1 it can be reached, 2 it has no ports, 3 none that meets ours */
     struct rt_verbs_pair      *pairs;
+    int                        poller; /* an epoll of the connections of all pairs */
     struct rt_verbs_memory    *memory; /* what is registered of the caller's */
     char                       event[400]; /* the last asynchronous event, for sentences */
 };
@@ -109,7 +110,7 @@ struct rt_verbs_pair {
     struct rt_error       failure;
     bool                  dials;
     struct rt_dial       *dial;
-    int                   fd, poller; /* the connection; an epoll of all that wakes this pair; -1 */
+    int                   fd, poller; /* the connection; an epoll of what wakes this pair, and all connections; -1 */
 
     struct rt_verbs_queue queue[RT_VERBS_QUEUES];
     uint32_t              queues; /* made; after the hellos: used */
@@ -227,6 +228,8 @@ ringtree_status rt_verbs_pair_open(struct rt_verbs_link *l, struct rt_error *err
 void rt_verbs_pair_close(struct rt_verbs_link *l);
 /* One round: connection, hellos, completions. OK: up (or plain). IN_PROGRESS: not yet. Else the pair's failure. */
 ringtree_status rt_verbs_progress(struct rt_verbs_pair *pair);
+/* Moves the connecting and mending of all pairs on. */
+void rt_verbs_step(struct rt_fabric *fabric);
 int rt_verbs_pollfd(struct rt_link *link, short *events);
 /* Remembers the first failure; every call of both links gives it from then on. */
 ringtree_status rt_verbs_fail(struct rt_verbs_pair *pair, ringtree_status status, const char *format, ...)

@@ -1,0 +1,11 @@
+# Inside the virtual machine: the transports' conformance suite and the faults, on two soft-RoCE devices. What a test
+# left behind on a device would still be there at the end.
+. /vm/soft_roce.sh
+soft_roce 0 10.77.0.1/24 && soft_roce 1 10.77.1.1/24 || exit 1
+rdma resource show > /tmp/before
+verbs_vm_test "$@"
+status=$?
+rdma resource show > /tmp/after
+sed 's/^[0-9]*: //' /tmp/before > /tmp/b; sed 's/^[0-9]*: //' /tmp/after > /tmp/a
+cmp -s /tmp/b /tmp/a || { echo "FAILED: left on the devices:"; cat /tmp/before /tmp/after; status=1; }
+exit $status
