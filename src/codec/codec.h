@@ -131,7 +131,7 @@ struct rt_part {
     uint64_t      step;
     uint32_t      rank;
     struct rt_cut cut; /* topk: of the whole array, not of the part */
-    const struct rt_topk_found *found; /* topk: of the whole array that the cut was found for; NULL: look at the values */
+    const struct rt_topk_found *found; /* topk: of the array that the cut is for; NULL: the values are looked at */
 };
 #define RT_OWNER(rank) ((rank) | 1u << 31)
 

@@ -185,14 +185,15 @@ static unsigned char *encode_group(const struct group *group, size_t value_bytes
 {
     for (size_t b = 0; b < blocks_of(group->count); b++) {
         const size_t count = block_count(group->count, b), at = b * RT_BLOCK * sizeof(float);
+        unsigned char *left = residual ? residual + at : NULL;
         if (!group->raw[b]) {
-            counts[b] = (unsigned char)encode_kept(group, b, value_bytes, to, residual ? residual + at : NULL);
+            counts[b] = (unsigned char)encode_kept(group, b, value_bytes, to, left);
             to += counts[b] * (1 + value_bytes);
             continue;
         }
         counts[b] = RAW;
         memcpy(to, group->values + at, count * sizeof(float));
-        if (residual) memset(residual + at, 0, count * sizeof(float));
+        if (left) memset(left, 0, count * sizeof(float));
         to += count * sizeof(float);
     }
     return to;
