@@ -64,7 +64,6 @@ ringtree_status rt_planner_open(ringtree_comm *comm, struct rt_error *error)
     free(machines);
     if (on_one_machine(places, comm->nranks)) sites->between = RT_LINK_LOOPBACK;
     sites->direct = comm->engine->exchange != NULL;
-    rt_costs_built_in(&comm->planner.costs);
     return RINGTREE_OK;
 }
 
