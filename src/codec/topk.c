@@ -180,8 +180,8 @@ static uint32_t encode_kept(const struct group *group, size_t b, size_t value_by
 }
 
 /* Returns where the next group's blocks begin. `counts` are the group's. */
-static unsigned char *encode_group(const struct group *group, size_t value_bytes, unsigned char *counts, unsigned char *to,
-                                   unsigned char *residual)
+static unsigned char *encode_group(const struct group *group, size_t value_bytes, unsigned char *counts,
+                                   unsigned char *to, unsigned char *residual)
 {
     for (size_t b = 0; b < blocks_of(group->count); b++) {
         const size_t count = block_count(group->count, b), at = b * RT_BLOCK * sizeof(float);
