@@ -176,9 +176,10 @@ static ringtree_status time_both(struct bench *bench, const ringtree_codec *code
     if (!times) return fail(bench, RINGTREE_NO_MEMORY, "out of memory");
     ringtree_status status = RINGTREE_OK;
     for (uint32_t i = 0; i < warmup + n && !status; i++) {
-        const bool timed = i >= warmup;
-        status = time_call(bench, NULL, NULL, count, timed ? &times[i - warmup] : &unread);
-        if (!status) status = time_call(bench, codec, state, count, timed ? &times[n + i - warmup] : &unread);
+        double *exact = i >= warmup ? &times[i - warmup] : &unread, *coded_us = i >= warmup ? exact + n : &unread;
+        if (i % 2) status = time_call(bench, codec, state, count, coded_us); /* each is first as often as the other */
+        if (!status) status = time_call(bench, NULL, NULL, count, exact);
+        if (i % 2 == 0 && !status) status = time_call(bench, codec, state, count, coded_us);
     }
     if (!status) status = median(bench, times, &coded->exact_us);
     if (!status) status = median(bench, times + n, &coded->time_us);

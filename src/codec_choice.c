@@ -156,6 +156,7 @@ static void why(struct rt_codec_choice *choice, const char *format, ...) __attri
 static void why(struct rt_codec_choice *choice, const char *format, ...)
 {
     va_list args;
+    if (!choice->explains) return;
     va_start(args, format);
     vsnprintf(choice->why, sizeof choice->why, format, args);
     va_end(args);
@@ -196,7 +197,8 @@ static bool is_exact(const ringtree_comm *comm, const ringtree_codec *codec, siz
 ringtree_status rt_codec_choose(ringtree_comm *comm, const ringtree_codec *codec, size_t elements,
                                 struct rt_codec_choice *choice, struct rt_error *error)
 {
-    *choice = (struct rt_codec_choice){ .apart = (codec->flags & RINGTREE_CODEC_FORCE) != 0 };
+    choice->kind = RINGTREE_CODEC_NONE;
+    choice->apart = (codec->flags & RINGTREE_CODEC_FORCE) != 0;
     if (is_exact(comm, codec, elements, choice)) return RINGTREE_OK;
     choice->kind = codec->kind;
     if (codec->kind != RINGTREE_CODEC_AUTO) {
@@ -234,7 +236,7 @@ ringtree_status ringtree_codec_explain(ringtree_comm *comm, ringtree_collective 
     ringtree_status status = rt_comm_check(comm, "ringtree_codec_explain");
     if (status != RINGTREE_OK) return status;
     struct rt_compression compression;
-    struct rt_codec_choice choice;
+    struct rt_codec_choice choice = { .explains = true };
     if (!text || !capacity)
         return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
                        "ringtree_codec_explain: needs text with capacity over 0");

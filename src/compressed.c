@@ -114,7 +114,7 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
                              ringtree_request **request)
 {
     struct rt_compression compression;
-    struct rt_codec_choice choice;
+    struct rt_codec_choice choice = { .explains = false };
     ringtree_codec_state *state = wanted->state;
     ringtree_status status = rt_compression_of(wanted->codec, &compression, &comm->error);
     if (status == RINGTREE_OK) status = check_state(comm, wanted->codec, state, wanted->own);

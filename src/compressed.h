@@ -24,10 +24,11 @@ void rt_state_settle(ringtree_codec_state *state);
 ringtree_status rt_compression_of(const ringtree_codec *codec, struct rt_compression *compression,
                                   struct rt_error *error);
 
-/* How a call goes. `why` is for people. */
+/* How a call goes. `why` is for people, and filled only if `explains`. */
 struct rt_codec_choice {
     ringtree_codec_kind kind;
     bool                apart;
+    bool                explains;
     char                why[120];
 };
 

@@ -1,8 +1,9 @@
-"""What codecs gain on a slow link, beside torch.distributed's gloo: writes perf/baseline/codec.json and codec.md.
+"""What codecs gain on a slow link, beside torch.distributed's gloo: adds rounds to perf/baseline/codec.json and prints
+the table of all of them.
 
     python3 perf/codec/link.py BUILD [--rate 1gbit] [--ranks 2,4] [--bytes 64M] [--rounds 3] [--out perf/baseline]
 
-Every round runs each way once, in turn, and medians over the rounds are written; times are those of one all_reduce.
+Every round runs each way once, in turn; times are those of one all_reduce, and the table has the rounds' medians.
 Ranks are processes in network namespaces on a bridge, each end of each cable limited by tc tbf; gloo's ranks are in
 namespaces like them. gloo's fp16 is what torch's fp16_compress_hook does: convert, divide, all_reduce, convert back.
 """
@@ -125,7 +126,9 @@ def main():
     path = f"{args.out}/codec.json"
     results = json.load(open(path)) if os.path.exists(path) else {}
     for ranks in map(int, args.ranks.split(",")):
-        results[f"{args.rate}, {args.bytes}, {ranks} ranks"] = found = measure(args, ranks)
+        found = results.setdefault(f"{args.rate}, {args.bytes}, {ranks} ranks", {})
+        for way, values in measure(args, ranks).items():
+            found.setdefault(way, []).extend(values)
         print(table(ranks, found), flush=True)
     with open(path, "w") as file:
         json.dump(results, file, indent=1)

@@ -399,7 +399,7 @@ static void choose(struct rank *self)
 
 TEST(auto_compresses_on_slow_links_and_says_why)
 {
-    static const char *const slow[] = { "RINGTREE_LINK_RATE=100M", NULL };
+    static const char *const slow[] = { "RINGTREE_LINK_RATE=2M", NULL };
     static const char *const fast[] = { "RINGTREE_LINK_RATE=4G", NULL };
     RANKS(choose, .ranks = 3, .processes = 3, .hosts = "aab", .settings = slow, .argument = "auto: q8; predicted");
     RANKS(choose, .ranks = 3, .processes = 3, .hosts = "aab", .settings = fast, .argument = "exact; links of");
