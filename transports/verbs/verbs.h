@@ -41,7 +41,7 @@
 #define RT_VERBS_QUIET        4 /* so many requests may go without a completion */
 #define RT_VERBS_ZERO_COPY    (16 * 1024) /* shorter payloads are copied rather than registered */
 #define RT_VERBS_STRIPE_CLAIM 32 /* stripe of the pair's own connection, beyond those of tcp */
-#define RT_VERBS_IDLE_LOOKS   256 /* polls without news between two looks at the connection and the devices */
+#define RT_VERBS_IDLE_LOOKS   1024 /* polls without news between two looks at the connection and the devices */
 _Static_assert(RT_VERBS_RING - (RT_VERBS_OWED - 1) >= RT_VERBS_SLOTS, "credits owed leave too few slots");
 _Static_assert(RT_VERBS_RING + RT_VERBS_RING / RT_VERBS_OWED + 2 <= RT_VERBS_RECEIVES, "receive requests run out");
 
