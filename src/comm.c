@@ -1,6 +1,7 @@
 /* Communicators: made from a meeting, ended together. */
 #include "bind.h"
 #include "base/log.h"
+#include "calibrate.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,11 @@ ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *s
         return status;
     }
     comm->live = RT_COMM_LIVE;
+    status = rt_calibrate(comm, error);
+    if (status != RINGTREE_OK) {
+        comm_free(comm, 0);
+        return status;
+    }
     rt_log(RT_LOG_INFO,
            "communicator of %u ranks on %u node(s) is ready; this is rank %u; ranks that share its memory: %u", nranks,
            comm->engine->layout.nnodes, rank, ringtree_local_size(comm));

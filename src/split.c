@@ -43,6 +43,23 @@ static void invite(ringtree_comm *comm, struct invitation *mine)
     else memcpy(mine->text, error.text, sizeof mine->text - 1);
 }
 
+/* Its links are as its parent's, so they are not measured again. */
+static ringtree_status make(ringtree_comm *comm, const struct group *group, const struct rt_meeting *meeting,
+                            ringtree_comm **result)
+{
+    const ringtree_options options = { sizeof options, comm->timeout_ms, comm->engine->progress_thread_runs };
+    struct rt_settings *settings = malloc(sizeof *settings);
+    if (!settings)
+        return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for ringtree_split", comm->rank);
+    *settings = comm->settings;
+    ringtree_status status = rt_setting_set(settings, RT_CALIBRATE, "off", "ringtree_split", &comm->error);
+    if (status == RINGTREE_OK)
+        status = rt_comm_make(result, settings, meeting, group->rank, group->size, &options, &comm->error);
+    if (status == RINGTREE_OK) (*result)->planner.costs = comm->planner.costs;
+    free(settings);
+    return status;
+}
+
 static ringtree_status join(ringtree_comm *comm, const struct group *group, const struct invitation *invitation,
                             ringtree_comm **result)
 {
@@ -54,9 +71,7 @@ static ringtree_status join(ringtree_comm *comm, const struct group *group, cons
         ringtree_status status = rt_meeting_from_id(&meeting, &invitation->id, &comm->error);
         if (status != RINGTREE_OK) return status;
     }
-    const ringtree_options options = { sizeof options, comm->timeout_ms, comm->engine->progress_thread_runs };
-    return rt_comm_make(result, &comm->settings, group->size > 1 ? &meeting : NULL, group->rank, group->size, &options,
-                        &comm->error);
+    return make(comm, group, group->size > 1 ? &meeting : NULL, result);
 }
 
 static ringtree_status split(ringtree_comm *comm, const struct choice *mine, struct choice *all,

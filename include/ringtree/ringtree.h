@@ -98,6 +98,8 @@ typedef struct ringtree_request ringtree_request; /* an operation that has been 
  * (PMI_RANK). With none of them the communicator has one rank, this one.
  *
  * Collective: returns when all ranks have joined. The caller owns *comm and ends it with ringtree_destroy().
+ * On a machine with several NUMA domains and several ranks the calling thread is bound to this rank's share of
+ * them, for good, unless it is bound already or RINGTREE_BIND is 0.
  *
  * RINGTREE_INVALID_SETTING  the environment is contradictory, or a RINGTREE_ setting is wrong
  * RINGTREE_TIMEOUT          the root or some ranks did not come within RINGTREE_TIMEOUT_MS; they are named

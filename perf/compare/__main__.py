@@ -29,7 +29,8 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="name the peers that are here, and why others are not")
     parser.add_argument("--only", default=None, help="collectives, with commas (all of them)")
     parser.add_argument("--ranks", default="2", help="numbers of ranks, with commas (2)")
-    parser.add_argument("--transport", default="shm", help="shm, tcp, with commas (shm)")
+    parser.add_argument("--transport", default="shm", help="shm, tcp, netns; ucx and ucx-tcp: over UCX, by its own choice or its TCP; with commas "
+                        "(shm)")
     parser.add_argument("--link", default=None, help="netns: limit of the link by tc tbf, as 1gbit (none)")
     parser.add_argument("--sizes", default=None, help=f"bytes, with K and M ({FULL_SIZES})")
     parser.add_argument("--place", default=None, help="in,out (both; quick: in place from 16 MiB only)")

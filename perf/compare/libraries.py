@@ -69,8 +69,7 @@ class Ringtree(Library):
     def __init__(self, build_directory, threads=False, label="ringtree"):
         self.directory, self.threads = os.path.abspath(build_directory), threads
         self.name = label + (" threads" if threads else "")
-        if threads:
-            self.transports = ("shm",)
+        self.transports = ("shm",) if threads else (*self.transports, "ucx", "ucx-tcp")
 
     def prepare(self, work):
         library = os.path.join(self.directory, "lib", "libringtree.a")
@@ -88,7 +87,9 @@ class Ringtree(Library):
         return f"library in {os.path.basename(self.directory)}"
 
     def start(self, place, nranks):
-        environment = {"RINGTREE_TRANSPORTS": "tcp"} if place.transport == "tcp" else {}
+        environment = {"RINGTREE_TRANSPORTS": place.transport.split("-")[0]} if place.transport != "shm" else {}
+        if place.transport == "ucx-tcp":
+            environment.update(UCX_TLS="tcp", UCX_NET_DEVICES=place.interface)
         if self.threads:
             return [], environment, ["--threads"]
         if place.hosts:
@@ -108,6 +109,8 @@ class OpenMPI(Library):
 
     def __init__(self, pml):
         self.pml, self.name = pml, f"openmpi {pml}"
+        if pml == "ucx":
+            self.transports = (*self.transports, "ucx", "ucx-tcp")
 
     def prepare(self, work):
         if not shutil.which(self.run) or not shutil.which(self.compiler):
@@ -127,7 +130,7 @@ class OpenMPI(Library):
                     place.interface], {}
         words = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca",
                  "opal_common_ucx_devices", "any"]
-        if place.transport == "shm":
+        if place.transport in ("shm", "ucx"):
             return words, {}
         return words, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": place.interface}
 

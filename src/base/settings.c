@@ -97,6 +97,17 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
         "blocks of all_gather, all_to_all, gather and scatter are copied straight between processes (process_vm_readv "
         "and writev); on: wherever the kernel allows it; empty: where it is also fast"),
+    [RT_CALIBRATE] = CHOICE("CALIBRATE", "off cached always",
+        "whether the planner's links are measured at the start; empty: once for each machine and placement, then kept "
+        "in RINGTREE_CACHE_DIR; cached: only what was kept is used; always: measured each time; off: as the table has "
+        "them"),
+    [RT_CALIBRATE_MS] = NUMBER("CALIBRATE_MS", "ms", "20", 1, 10000,
+        "the most that measuring links at the start may take"),
+    [RT_CACHE_DIR] = TEXT("CACHE_DIR", "",
+        "directory where measurements of links are kept; empty: ringtree in XDG_CACHE_HOME or ~/.cache"),
+    [RT_TUNE_FILE] = TEXT("TUNE_FILE", "",
+        "the planner's table of costs, as ringtree-tune writes it, with the same contents on all ranks; empty: the "
+        "built-in one"),
     [RT_COMPRESS_BELOW] = SIZE("COMPRESS_BELOW", "2G", 0, UINT64_C(1) << 50,
         "bytes a second: a call with a codec compresses between nodes whose links are slower; 0: never"),
     [RT_LINK_RATE] = SIZE("LINK_RATE", "0", 0, UINT64_C(1) << 50,

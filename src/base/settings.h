@@ -44,6 +44,10 @@ enum rt_setting {
     RT_BIND,             /* bool, 1: ranks keep to their share of the NUMA domains */
     RT_TOPOLOGY,         /* text: file or words; empty: what is seen */
     RT_SHM_READS,        /* text: on, off, empty: measured */
+    RT_CALIBRATE,        /* text: "", off, cached, always: whether links are measured at the start */
+    RT_CALIBRATE_MS,     /* u64, 20: most that it takes */
+    RT_CACHE_DIR,        /* text: where measurements are kept; "" = XDG_CACHE_HOME/ringtree or ~/.cache/ringtree */
+    RT_TUNE_FILE,        /* text: the planner's table, by ringtree-tune */
     RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */
     RT_LINK_RATE,        /* size a second: of the link between nodes; 0 = as the planner knows it */
     RT_SPIN_POLLS,       /* u64: polls before yielding; 0 = chosen from cores and ranks */

@@ -49,7 +49,14 @@ struct rt_exchange_cost {
 
 enum rt_cost_case { RT_COST_SHM, RT_COST_TCP, RT_COST_CASES };
 
+/* What the short measurement at the start (calibrate.h) found of a link. latency 0: nothing. */
+struct rt_link_measured {
+    double latency; /* s */
+    double byte;    /* s for a byte of a long message, one way */
+};
+
 struct rt_costs {
+    struct rt_link_measured reference[RT_LINK_KINDS]; /* on the machine whose table this is */
     struct rt_link_cost     link[RT_LINK_KINDS];
     struct rt_exchange_cost exchange;
     double                  add; /* s of a core for each byte added while it is received */
@@ -58,6 +65,12 @@ struct rt_costs {
 
 /* Of the machine that ringtree was developed on: what is used until something was measured. */
 void rt_costs_built_in(struct rt_costs *costs);
+
+/*
+ * Changes the costs of a kind of link as far as it differs from the machine whose table this is; where that has no
+ * reference, to what was measured. Ratios are rounded to half powers of two, so that noise changes no plan.
+ */
+void rt_costs_adapt(struct rt_costs *costs, enum rt_link_kind kind, const struct rt_link_measured *measured);
 
 /* Where the ranks are. Equal on all ranks. */
 struct rt_sites {

@@ -87,6 +87,18 @@ static bool take_link(struct rt_costs *costs, struct line *line)
     return false;
 }
 
+static bool take_reference(struct rt_costs *costs, struct line *line)
+{
+    char name[MOST_WORD];
+    if (!take_word(line, name)) return false;
+    for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
+        if (strcmp(name, rt_link_kind_name((enum rt_link_kind)kind))) continue;
+        struct rt_link_measured *m = &costs->reference[kind];
+        return take_times(line, (double *const[]){ &m->latency, &m->byte }, 2, 2) && m->latency > 0 && m->byte > 0;
+    }
+    return false;
+}
+
 static bool take_exchange(struct rt_costs *costs, struct line *line)
 {
     double *fields[EXCHANGE_FIELDS];
@@ -129,6 +141,7 @@ static bool take_line(struct rt_costs *costs, struct line *line, bool *ended)
     if (line->at == line->end || *line->at == '#') return true;
     if (*ended || !take_word(line, word)) return false;
     if (!strcmp(word, "link")) return take_link(costs, line);
+    if (!strcmp(word, "reference")) return take_reference(costs, line);
     if (!strcmp(word, "exchange")) return take_exchange(costs, line);
     if (!strcmp(word, "correction")) return take_correction(costs, line);
     if (!strcmp(word, "add")) return take_times(line, (double *const[]){ &costs->add }, 1, 1);
@@ -201,6 +214,12 @@ bool rt_costs_write(const struct rt_costs *costs, bool corrections, FILE *out)
         link_fields(&copy.link[kind], fields);
         fprintf(out, "link %s", rt_link_kind_name((enum rt_link_kind)kind));
         write_times(fields, LINK_FIELDS, LINK_FIELDS, out);
+    }
+    for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
+        struct rt_link_measured *m = &copy.reference[kind];
+        if (!(m->latency > 0)) continue;
+        fprintf(out, "reference %s", rt_link_kind_name((enum rt_link_kind)kind));
+        write_times((double *const[]){ &m->latency, &m->byte }, 2, 2, out);
     }
     exchange_fields(&copy.exchange, fields);
     fputs("exchange", out);

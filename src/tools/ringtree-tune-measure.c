@@ -1,6 +1,6 @@
 /* In a rank: every way of a call, forced by the tuner, in turn, round after round; the median of the rounds. */
 #include "ringtree-tune.h"
-#include "comm.h"
+#include "calibrate.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -165,6 +165,21 @@ static void uncorrect(struct rt_costs *costs)
                 for (uint32_t b = 0; b < RT_COST_SIZES; b++) costs->correction[c][way][n][b] = 1;
 }
 
+/* What later measurements are compared with. */
+static ringtree_status measure_link(ringtree_comm *comm, const struct tune_job *job, tune_take *take, void *context)
+{
+    struct rt_calibration found;
+    const ringtree_status status = rt_calibrate_measure(comm, 1000, &found);
+    const uint8_t kind = job->tcp ? comm->planner.sites.between : comm->planner.sites.inside;
+    if (status == RINGTREE_OK && ringtree_rank(comm) == 0 && found.latency_fs[kind]) {
+        const struct tune_point point = { .tcp = job->tcp, .ranks = job->ranks,
+                                          .measured = (double)found.latency_fs[kind] * 1e-15,
+                                          .predicted = (double)found.byte_fs[kind] * 1e-15 };
+        take(&point, context);
+    }
+    return status;
+}
+
 ringtree_status tune_measure(ringtree_comm *comm, const struct tune_job *job, tune_take *take, void *context)
 {
     const uint32_t n = ringtree_size(comm);
@@ -177,6 +192,7 @@ ringtree_status tune_measure(ringtree_comm *comm, const struct tune_job *job, tu
     }
     if (job->uncorrected) uncorrect(&comm->planner.costs);
     rt_plan_forget(comm);
+    if (job->uncorrected && status == RINGTREE_OK) status = measure_link(comm, job, take, context);
     for (uint32_t c = 0; c < RINGTREE_BARRIER; c++) {
         m.collective = (ringtree_collective)c;
         if (!(job->collectives >> c & 1)) continue;

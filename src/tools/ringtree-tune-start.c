@@ -44,6 +44,7 @@ static void run_rank(const struct tune_job *job, const ringtree_id *id, uint32_t
     ringtree_comm *comm = NULL;
     ringtree_options options = RINGTREE_OPTIONS_DEFAULT;
     options.timeout_ms = 60000;
+    if (job->uncorrected) setenv("RINGTREE_CALIBRATE", "off", 1);
     setenv("RINGTREE_TRANSPORTS", job->tcp ? "tcp" : "shm", 1);
     ringtree_status status = ringtree_init_id(&comm, id, job->ranks, rank, &options);
     if (status == RINGTREE_OK) status = tune_measure(comm, job, send_point, &out);

@@ -10,7 +10,7 @@ struct tune_point {
     uint8_t  chosen;
     uint32_t ranks;
     uint64_t bytes; /* as the call counts them */
-    char     way[16];
+    char     way[16]; /* "": a measured link, `predicted` s for a byte and `measured` s of latency */
     double   predicted, measured; /* seconds */
 };
 

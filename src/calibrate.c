@@ -1,0 +1,136 @@
+/* The planner's costs of a new communicator: table, kept measurement or new one, agreement. */
+#include "calibrate.h"
+#include "base/log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the table */
+
+static ringtree_status read_table(struct rt_costs *costs, int fd, const char *path, struct rt_error *error)
+{
+    char *text = malloc(RT_COST_TEXT_MOST + 1);
+    if (!text) return rt_fail(error, RINGTREE_NO_MEMORY, "no memory to read \"%s\" (RINGTREE_TUNE_FILE)", path);
+    size_t length = 0;
+    ssize_t got = 1;
+    while (length <= RT_COST_TEXT_MOST && got > 0) {
+        got = read(fd, text + length, RT_COST_TEXT_MOST + 1 - length);
+        if (got > 0) length += (size_t)got;
+    }
+    ringtree_status status = got < 0 ? rt_fail(error, RINGTREE_INVALID_SETTING,
+                                               "RINGTREE_TUNE_FILE: \"%s\" cannot be read: %s", path,
+                                               rt_errno_words(errno))
+                                     : rt_costs_read(costs, text, length, path, error);
+    free(text);
+    return status;
+}
+
+static ringtree_status load_table(const ringtree_comm *comm, struct rt_costs *costs, struct rt_error *error)
+{
+    const char *path = comm->settings.text[RT_TUNE_FILE];
+    rt_costs_built_in(costs);
+    if (!path[0]) return RINGTREE_OK;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TUNE_FILE: \"%s\" cannot be opened: %s", path,
+                       rt_errno_words(errno));
+    ringtree_status status = read_table(costs, fd, path, error);
+    close(fd);
+    return status;
+}
+
+/* ---- agreement */
+
+struct told { /* by every rank to all; only rank 0's calibration counts, and those of ranks that measured */
+    uint64_t              table; /* hash */
+    uint32_t              status, known;
+    struct rt_calibration calibration;
+    char                  text[400];
+};
+
+static ringtree_status compare(const ringtree_comm *comm, const struct told *all, struct rt_error *error)
+{
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (all[r].status)
+            return rt_fail(error, (ringtree_status)all[r].status, "rank %u: %.*s", r, (int)sizeof all[r].text - 1,
+                           all[r].text);
+        if (all[r].table != all[0].table)
+            return rt_fail(error, RINGTREE_MISMATCH, "ranks 0 and %u have different tables of costs: "
+                           "RINGTREE_TUNE_FILE must name files with the same contents on all ranks", r);
+    }
+    return RINGTREE_OK;
+}
+
+static void adapt(struct rt_costs *costs, const struct rt_calibration *c)
+{
+    for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
+        if (!c->latency_fs[kind] || !c->byte_fs[kind]) continue;
+        const struct rt_link_measured m = { (double)c->latency_fs[kind] * 1e-15, (double)c->byte_fs[kind] * 1e-15 };
+        rt_costs_adapt(costs, (enum rt_link_kind)kind, &m);
+        rt_log(RT_LOG_INFO, "link %s: %.2f us, %.2f GB/s one way; the planner reckons with %.2f us",
+               rt_link_kind_name((enum rt_link_kind)kind), m.latency * 1e6, 1e-9 / m.byte,
+               costs->link[kind].latency * 1e6);
+    }
+}
+
+static bool wants(const ringtree_comm *comm, const char *how)
+{
+    return strcmp(comm->settings.text[RT_CALIBRATE], how) == 0;
+}
+
+/* A measured table needs no measurement, unless one is asked for. */
+static bool may_measure(const ringtree_comm *comm)
+{
+    return wants(comm, "always") || (wants(comm, "") && !comm->settings.text[RT_TUNE_FILE][0]);
+}
+
+static ringtree_status measure(ringtree_comm *comm, const char *what, struct told *mine, struct told *all,
+                               struct rt_error *error)
+{
+    memset(&mine->calibration, 0, sizeof mine->calibration);
+    ringtree_status status =
+        rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration);
+    if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
+    status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    if (status != RINGTREE_OK) return status;
+    for (uint32_t r = 1; r < comm->nranks; r++) /* the first rank that measured a kind */
+        for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
+            if (all[0].calibration.latency_fs[kind]) continue;
+            all[0].calibration.latency_fs[kind] = all[r].calibration.latency_fs[kind];
+            all[0].calibration.byte_fs[kind] = all[r].calibration.byte_fs[kind];
+        }
+    if (comm->rank == 0 && !wants(comm, "always"))
+        rt_calibration_store(&comm->settings, what, &all[0].calibration);
+    return RINGTREE_OK;
+}
+
+static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, struct told *all,
+                             struct rt_error *error)
+{
+    char what[RT_FINGERPRINT_MOST];
+    struct told mine = { rt_costs_hash(&comm->planner.costs), local->status, false, { { 0 }, { 0 } }, "" };
+    memcpy(mine.text, local->text, sizeof mine.text - 1);
+    rt_fingerprint(comm, what);
+    if (comm->rank == 0 && (wants(comm, "cached") || (wants(comm, "") && may_measure(comm))))
+        mine.known = rt_calibration_load(&comm->settings, what, &mine.calibration);
+    ringtree_status status = rt_control_all_gather(comm->control, &mine, sizeof mine, all, error);
+    if (status == RINGTREE_OK) status = compare(comm, all, error);
+    if (status == RINGTREE_OK && !all[0].known && may_measure(comm)) status = measure(comm, what, &mine, all, error);
+    if (status == RINGTREE_OK) adapt(&comm->planner.costs, &all[0].calibration);
+    return status;
+}
+
+ringtree_status rt_calibrate(ringtree_comm *comm, struct rt_error *error)
+{
+    struct rt_error local = { .status = RINGTREE_OK };
+    ringtree_status status = load_table(comm, &comm->planner.costs, &local);
+    if (comm->nranks == 1) return status == RINGTREE_OK ? status : rt_fail(error, status, "%s", local.text);
+    struct told *all = calloc(comm->nranks, sizeof *all);
+    if (!all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory to agree on costs", comm->rank);
+    status = agree(comm, &local, all, error);
+    free(all);
+    rt_plan_forget(comm);
+    return status;
+}

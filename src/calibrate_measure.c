@@ -1,0 +1,151 @@
+/*
+ * A link between two ranks, measured by messages: short ones there and back for the latency, then some long ones in a
+ * row for the time of a byte. The least counts, since everything that disturbs makes it longer. The first of the two
+ * leads: each message that it sends begins with what comes next, so that it alone watches the clock. The other one
+ * leaves the first's core for the while, if the scheduler has put both on one; what they took there does not count.
+ */
+#include "calibrate.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORT    64
+#define LONG     (256 << 10)
+#define IN_A_ROW 3 /* long messages, answered by a short one */
+#define TRIPS    4000
+#define ROWS     12
+#define ENOUGH_NS UINT64_C(3000000) /* by then the scheduler has found a core for each of the two */
+#define FS_PER_NS UINT64_C(1000000)
+
+enum { END, TRIP, ROW };
+
+struct meter {
+    ringtree_comm *comm;
+    uint32_t       peer;
+    uint64_t       end_ns;
+    unsigned char *memory; /* LONG bytes; a short message: what comes next, and the sender's core */
+    bool           one_machine;
+};
+
+static ringtree_status give(struct meter *m, size_t bytes)
+{
+    return ringtree_send(m->comm, m->memory, bytes, RINGTREE_UINT8, m->peer, NULL);
+}
+
+static ringtree_status take(struct meter *m, size_t bytes)
+{
+    return ringtree_recv(m->comm, m->memory, bytes, RINGTREE_UINT8, m->peer, NULL);
+}
+
+static ringtree_status give_short(struct meter *m, unsigned char what)
+{
+    const int32_t core = sched_getcpu();
+    m->memory[0] = what;
+    memcpy(m->memory + 4, &core, sizeof core);
+    return give(m, SHORT);
+}
+
+/* Is the peer, by its last short message, on the core that this rank runs on? */
+static bool shares_core(const struct meter *m)
+{
+    int32_t core;
+    memcpy(&core, m->memory + 4, sizeof core);
+    return m->one_machine && core == sched_getcpu();
+}
+
+static ringtree_status rounds(struct meter *m, unsigned char what, uint32_t count, uint64_t *least_ns)
+{
+    ringtree_status status = RINGTREE_OK;
+    const uint64_t first = rt_now_ns(&rt_system_clock);
+    *least_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < count && status == RINGTREE_OK; i++) {
+        const uint64_t begun = rt_now_ns(&rt_system_clock);
+        if (begun > m->end_ns || begun > first + ENOUGH_NS) break;
+        status = give_short(m, what);
+        for (int k = 0; what == ROW && k < IN_A_ROW && status == RINGTREE_OK; k++) status = give(m, LONG);
+        if (status == RINGTREE_OK) status = take(m, SHORT);
+        const uint64_t took = rt_now_ns(&rt_system_clock) - begun;
+        const bool counts = i > 0 && status == RINGTREE_OK && !shares_core(m); /* the first opens the link */
+        if (counts && took < *least_ns) *least_ns = took;
+    }
+    return status;
+}
+
+static ringtree_status lead(struct meter *m, uint64_t *latency_fs, uint64_t *byte_fs)
+{
+    uint64_t trip_ns, row_ns;
+    ringtree_status status = rounds(m, TRIP, TRIPS, &trip_ns);
+    if (status == RINGTREE_OK) status = rounds(m, ROW, ROWS, &row_ns);
+    if (status != RINGTREE_OK) return status;
+    status = give_short(m, END);
+    if (trip_ns == UINT64_MAX || row_ns == UINT64_MAX) return status; /* no time for it: not measured */
+    const uint64_t long_ns = row_ns > trip_ns ? row_ns - trip_ns : 1;
+    *latency_fs = trip_ns * FS_PER_NS / 2;
+    *byte_fs = long_ns * FS_PER_NS / (IN_A_ROW * (uint64_t)LONG);
+    return status;
+}
+
+static void leave_core(const struct meter *m, const cpu_set_t *allowed)
+{
+    cpu_set_t others = *allowed;
+    if (!shares_core(m)) return;
+    CPU_CLR((size_t)sched_getcpu(), &others);
+    if (CPU_COUNT(&others)) sched_setaffinity(0, sizeof others, &others);
+}
+
+static ringtree_status answer(struct meter *m, const cpu_set_t *allowed)
+{
+    for (;;) {
+        ringtree_status status = take(m, SHORT);
+        if (status != RINGTREE_OK || m->memory[0] == END) return status;
+        const bool row = m->memory[0] == ROW;
+        if (allowed) leave_core(m, allowed);
+        for (int k = 0; row && k < IN_A_ROW && status == RINGTREE_OK; k++) status = take(m, LONG);
+        if (status == RINGTREE_OK) status = give_short(m, TRIP);
+        if (status != RINGTREE_OK) return status;
+    }
+}
+
+static ringtree_status follow(struct meter *m)
+{
+    cpu_set_t allowed;
+    const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+    ringtree_status status = answer(m, known ? &allowed : NULL);
+    if (known) sched_setaffinity(0, sizeof allowed, &allowed);
+    return status;
+}
+
+/* Two ranks of one node (first of all the nodes that have two), or rank 0 and the first on another node. */
+static bool pair_of(const ringtree_comm *comm, bool inside, uint32_t *first, uint32_t *second)
+{
+    for (*first = 0; *first < comm->nranks; ++*first)
+        for (*second = *first + 1; *second < comm->nranks; ++*second) {
+            if ((comm->node_of[*first] == comm->node_of[*second]) == inside) return true;
+            if (inside && *second - *first > 4096) break; /* ranks of a node are rarely far apart */
+        }
+    return false;
+}
+
+static ringtree_status measure_pair(ringtree_comm *comm, bool inside, uint32_t most_ms, struct rt_calibration *found)
+{
+    uint32_t first, second;
+    const uint8_t kind = inside ? comm->planner.sites.inside : comm->planner.sites.between;
+    if (!pair_of(comm, inside, &first, &second) || (comm->rank != first && comm->rank != second)) return RINGTREE_OK;
+    struct meter m = { comm, comm->rank == first ? second : first,
+                       rt_now_ns(&rt_system_clock) + (uint64_t)most_ms * 1000000, malloc(LONG),
+                       kind != RT_LINK_NETWORK };
+    if (!m.memory) return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory to measure links", comm->rank);
+    memset(m.memory, 0, LONG);
+    ringtree_status status =
+        comm->rank == first ? lead(&m, &found->latency_fs[kind], &found->byte_fs[kind]) : follow(&m);
+    free(m.memory);
+    return status;
+}
+
+ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, struct rt_calibration *found)
+{
+    const uint32_t each_ms = most_ms / 2 ? most_ms / 2 : 1;
+    memset(found, 0, sizeof *found);
+    ringtree_status status = measure_pair(comm, true, each_ms, found);
+    return status == RINGTREE_OK ? measure_pair(comm, false, each_ms, found) : status;
+}

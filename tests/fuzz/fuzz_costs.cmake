@@ -1,0 +1,1 @@
+rt_fuzz(costs SOURCES fuzz_costs.c FOLDERS all)

@@ -1,0 +1,411 @@
+/*
+ * A small host in NCCL's place: loads the plugin, connects two processes by a handle that goes through shared memory,
+ * moves data and compares it, with each version of the table; then what goes wrong.
+ */
+#include "nccl-net/nccl_net.h"
+#include "test.h"
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_S 20
+static char heard[1200]; /* the plugin's last line */
+
+static void logger(int level, unsigned long parts, const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    (void)parts, (void)file, (void)line;
+    va_start(args, format);
+    if (level == NCCL_LOG_WARN) vsnprintf(heard, sizeof(heard), format, args);
+    va_end(args);
+}
+
+static const struct nccl_net_table *table(int version)
+{
+    static void *library;
+    char name[32];
+    if (!library) library = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    snprintf(name, sizeof(name), "ncclNetPlugin_v%d", version);
+    return library ? dlsym(library, name) : NULL;
+}
+
+/* ---- the calls as each version has them */
+
+#define CALL(type, function) ((enum nccl_result(*) type)(function))
+
+struct host {
+    int                          version;
+    const struct nccl_net_table *t;
+};
+
+static enum nccl_result host_init(struct host *h, int version)
+{
+    void *context = NULL;
+    *h = (struct host){ version, table(version) };
+    if (version >= 11)
+        return CALL((void **, uint64_t, void *, nccl_logger, void *), h->t->init)(&context, 7, NULL, logger, NULL);
+    if (version == 10) return CALL((nccl_logger, void *), h->t->init)(logger, NULL);
+    return CALL((nccl_logger), h->t->init)(logger);
+}
+
+static enum nccl_result host_listen(const struct host *h, void *handle, void **listener)
+{
+    if (h->version >= 11)
+        return CALL((void *, int, void *, void **), h->t->listen)(NULL, 0, handle, listener);
+    return CALL((int, void *, void **), h->t->listen)(0, handle, listener);
+}
+
+static enum nccl_result host_connect(const struct host *h, void *handle, void **comm)
+{
+    void *device = NULL;
+    if (h->version >= 11)
+        return CALL((void *, int, void *, void **, void **), h->t->connect)(NULL, 0, handle, comm, &device);
+    if (h->version == 10)
+        return CALL((int, void *, void *, void **, void **), h->t->connect)(0, NULL, handle, comm, &device);
+    return CALL((int, void *, void **, void **), h->t->connect)(0, handle, comm, &device);
+}
+
+static enum nccl_result host_accept(const struct host *h, void *listener, void **comm)
+{
+    void *device = NULL;
+    return CALL((void *, void **, void **), h->t->accept)(listener, comm, &device);
+}
+
+static enum nccl_result host_isend(const struct host *h, void *comm, void *data, size_t bytes, void **request)
+{
+    if (h->version >= 10)
+        return CALL((void *, void *, size_t, int, void *, void *, void **), h->t->isend)(comm, data, bytes, 0, data,
+                                                                                         NULL, request);
+    if (h->version == 9)
+        return CALL((void *, void *, size_t, int, void *, void **), h->t->isend)(comm, data, bytes, 0, data, request);
+    return CALL((void *, void *, int, int, void *, void **), h->t->isend)(comm, data, (int)bytes, 0, data, request);
+}
+
+static enum nccl_result host_irecv(const struct host *h, void *comm, int n, void *data, size_t bytes, void **request)
+{
+    void *datas[8] = { data, data }, *mrs[8] = { data, data };
+    size_t wide[8] = { bytes, bytes };
+    int narrow[8] = { (int)bytes, (int)bytes }, tags[8] = { 0 };
+    if (h->version >= 10)
+        return CALL((void *, int, void **, size_t *, int *, void **, void **, void **),
+                    h->t->irecv)(comm, n, datas, wide, tags, mrs, NULL, request);
+    if (h->version == 9)
+        return CALL((void *, int, void **, size_t *, int *, void **, void **), h->t->irecv)(comm, n, datas, wide, tags,
+                                                                                            mrs, request);
+    return CALL((void *, int, void **, int *, int *, void **, void **), h->t->irecv)(comm, n, datas, narrow, tags, mrs,
+                                                                                     request);
+}
+
+static enum nccl_result host_test(const struct host *h, void *request, int *done, int *bytes)
+{
+    return CALL((void *, int *, int *), h->t->test)(request, done, bytes);
+}
+
+static void host_close(const struct host *h, void (*function)(void), void *what)
+{
+    (void)h;
+    CHECK_EQ(CALL((void *), function)(what), NCCL_SUCCESS);
+}
+
+/* ---- two processes */
+
+struct board { /* shared */
+    _Atomic int ready;
+    uint8_t     handle[NCCL_HANDLE_BYTES];
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void *receiver_connect(const struct host *h, struct board *board)
+{
+    void *listener = NULL, *comm = NULL;
+    CHECK_EQ(host_listen(h, board->handle, &listener), NCCL_SUCCESS);
+    atomic_store(&board->ready, 1);
+    for (const double end = now() + PATIENCE_S; !comm && now() < end;)
+        if (host_accept(h, listener, &comm) != NCCL_SUCCESS) break;
+    CHECK_THAT(comm, "nobody was accepted: %s", heard);
+    host_close(h, h->t->close_listen, listener);
+    return comm;
+}
+
+static void *sender_connect(const struct host *h, struct board *board)
+{
+    void *comm = NULL;
+    uint8_t handle[NCCL_HANDLE_BYTES]; /* NCCL, too, calls with a copy of its own */
+    while (!atomic_load(&board->ready)) usleep(100);
+    memcpy(handle, board->handle, sizeof(handle));
+    for (const double end = now() + PATIENCE_S; !comm && now() < end;)
+        if (host_connect(h, handle, &comm) != NCCL_SUCCESS) break;
+    CHECK_THAT(comm, "not connected: %s", heard);
+    return comm;
+}
+
+/* Until it is done, or fails. */
+static enum nccl_result finish(const struct host *h, void *request, int *bytes)
+{
+    int done = 0;
+    enum nccl_result result = NCCL_SUCCESS;
+    for (const double end = now() + PATIENCE_S; !done && result == NCCL_SUCCESS && now() < end;)
+        result = host_test(h, request, &done, bytes);
+    return result == NCCL_SUCCESS && !done ? NCCL_SYSTEM_ERROR : result;
+}
+
+static const size_t lengths[] = { 4, 0, 1, 4096, 1 << 20, (3 << 20) + 7, 262144, 262145, 65536 };
+#define LENGTHS (sizeof(lengths) / sizeof(*lengths))
+#define MOST    ((size_t)4 << 20)
+
+static void fill(unsigned char *memory, size_t bytes, size_t message)
+{
+    for (size_t i = 0; i < bytes; i++) memory[i] = (unsigned char)(i * 131 + (i >> 9) + message * 57);
+}
+
+/* All messages are under way at once, each into more room than it needs. */
+static void exchange(const struct host *h, void *comm, bool sends)
+{
+    unsigned char *memory[LENGTHS], *expected = malloc(MOST);
+    void *request[LENGTHS] = { NULL };
+    for (size_t i = 0; i < LENGTHS; i++) {
+        memory[i] = calloc(1, MOST);
+        if (sends) fill(memory[i], lengths[i], i);
+        const enum nccl_result result = sends ? host_isend(h, comm, memory[i], lengths[i], &request[i])
+                                              : host_irecv(h, comm, 1, memory[i], MOST, &request[i]);
+        CHECK_THAT(result == NCCL_SUCCESS && request[i], "message %zu: %d, %s", i, result, heard);
+    }
+    for (size_t i = 0; i < LENGTHS && request[i]; i++) {
+        int bytes = -1;
+        const enum nccl_result result = finish(h, request[i], &bytes);
+        CHECK_THAT(result == NCCL_SUCCESS, "message %zu: %d, %s", i, result, heard);
+        CHECK_EQ(bytes, lengths[i]);
+        fill(expected, lengths[i], i);
+        CHECK_THAT(sends || memcmp(memory[i], expected, lengths[i]) == 0, "message %zu is broken", i);
+        CHECK_THAT(sends || lengths[i] == MOST || memory[i][lengths[i]] == 0, "message %zu: too much was written", i);
+    }
+    for (size_t i = 0; i < LENGTHS; i++) free(memory[i]);
+    free(expected);
+}
+
+/* A thousand small ones, as many at once as the contract allows. */
+static void many(const struct host *h, void *comm, bool sends)
+{
+    static uint32_t memory[NCCL_MOST_REQUESTS];
+    void *request[NCCL_MOST_REQUESTS];
+    for (uint32_t round = 0; round < 32; round++) {
+        for (uint32_t i = 0; i < NCCL_MOST_REQUESTS; i++) {
+            memory[i] = sends ? round * 1000 + i : 0;
+            if (sends) host_isend(h, comm, &memory[i], 4, &request[i]);
+            else host_irecv(h, comm, 1, &memory[i], 4, &request[i]);
+            CHECK(request[i]);
+        }
+        void *more = &more;
+        if (sends) CHECK_EQ(host_isend(h, comm, memory, 4, &more), NCCL_SUCCESS);
+        CHECK_THAT(!sends || !more, "a request more than is allowed was taken");
+        for (uint32_t i = 0; i < NCCL_MOST_REQUESTS; i++) {
+            CHECK_EQ(finish(h, request[i], NULL), NCCL_SUCCESS);
+            CHECK_EQ(memory[i], round * 1000 + i);
+        }
+    }
+}
+
+static void both_ways(const struct host *h, void *comm, bool sends)
+{
+    exchange(h, comm, sends);
+    many(h, comm, sends);
+}
+
+static void wait_for(pid_t child, bool killed)
+{
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK_THAT(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0), "the other process ended with %d", status);
+}
+
+/* The child receives, this process sends. */
+static void run(int version, void (*part)(const struct host *, void *, bool), bool dies)
+{
+    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct host h;
+    fflush(NULL);
+    const pid_t child = fork();
+    CHECK_EQ(host_init(&h, version), NCCL_SUCCESS);
+    void *comm = child ? sender_connect(&h, board) : receiver_connect(&h, board);
+    if (comm) part(&h, comm, child != 0);
+    if (comm) host_close(&h, child ? h.t->close_send : h.t->close_recv, comm);
+    if (!child) _exit(atomic_load(&test_failures) ? 1 : 0);
+    wait_for(child, dies);
+    munmap(board, sizeof(*board));
+}
+
+TEST(all_versions_have_their_symbols)
+{
+    for (int version = 8; version <= 12; version++) {
+        const struct nccl_net_table *t = table(version);
+        CHECK_THAT(t && !strcmp(t->name, "ringtree"), "version %d: %s", version, t ? t->name : dlerror());
+        CHECK(t && t->init && t->devices && t->get_properties && t->listen && t->connect && t->accept && t->reg_mr);
+        CHECK(t && t->dereg_mr && t->isend && t->irecv && t->iflush && t->test && t->close_send && t->close_recv);
+        CHECK(t && t->close_listen && (version < 11 || (t->finalize && t->set_net_attr)));
+    }
+    CHECK(!table(13));
+}
+
+/* As the versions lie in NCCL's memory, on a machine with 64-bit pointers. */
+TEST(properties_lie_where_each_version_expects_them)
+{
+    union { uint64_t words[40]; unsigned char bytes[320]; } p;
+    struct host h;
+    for (int version = 8; version <= 12; version++) {
+        memset(&p, 0xee, sizeof(p));
+        CHECK_EQ(host_init(&h, version), NCCL_SUCCESS);
+        CHECK_EQ(CALL((int, void *), h.t->get_properties)(0, &p), NCCL_SUCCESS);
+        int ptr_support, max_recvs, devices;
+        size_t most;
+        memcpy(&ptr_support, p.bytes + 24, 4);
+        memcpy(&max_recvs, p.bytes + (version == 8 ? 48 : 52), 4);
+        CHECK_EQ(ptr_support, 1);
+        CHECK_EQ(max_recvs, 1);
+        const size_t ends[] = { 64, 104, 104, 112, 128 };
+        CHECK_THAT(p.bytes[ends[version - 8]] == 0xee, "version %d writes beyond its end", version);
+        memcpy(&devices, p.bytes + 64, 4);
+        memcpy(&most, p.bytes + (version == 12 ? 104 : 88), 8);
+        CHECK(version == 8 || (devices == 1 && most == (size_t)1 << 40));
+    }
+}
+
+TEST(two_processes_exchange_messages_with_version_8) { run(8, both_ways, false); }
+TEST(two_processes_exchange_messages_with_version_9) { run(9, both_ways, false); }
+TEST(two_processes_exchange_messages_with_version_10) { run(10, both_ways, false); }
+TEST(two_processes_exchange_messages_with_version_11) { run(11, both_ways, false); }
+TEST(two_processes_exchange_messages_with_version_12) { run(12, both_ways, false); }
+
+TEST(two_processes_exchange_messages_over_ucx)
+{
+    setenv("RINGTREE_TRANSPORTS", "ucx", 1); /* what the other processes read; this one has read its own */
+    fflush(NULL);
+    const pid_t child = fork();
+    if (!child) {
+        execl("/proc/self/exe", "plugin_test", "two_processes_exchange_messages_with_version_11", (char *)NULL);
+        _exit(1);
+    }
+    wait_for(child, false);
+    unsetenv("RINGTREE_TRANSPORTS");
+}
+
+static void die(const struct host *h, void *comm, bool sends)
+{
+    static unsigned char memory[1 << 20];
+    void *request = NULL;
+    if (!sends) {
+        host_irecv(h, comm, 1, memory, sizeof(memory), &request);
+        CHECK_EQ(finish(h, request, NULL), NCCL_SUCCESS);
+        raise(SIGKILL);
+    }
+    const double end = now() + PATIENCE_S;
+    enum nccl_result result = NCCL_SUCCESS;
+    for (int i = 0; result == NCCL_SUCCESS && now() < end; i++) {
+        result = host_isend(h, comm, memory, sizeof(memory), &request);
+        if (result == NCCL_SUCCESS && request) result = finish(h, request, NULL);
+    }
+    CHECK_EQ(result, NCCL_REMOTE_ERROR);
+    CHECK_HAS(heard, "rank 1");
+    CHECK_EQ(host_isend(h, comm, memory, 1, &request), NCCL_REMOTE_ERROR);
+}
+
+TEST(a_killed_receiver_is_an_error_of_its_sender) { run(11, die, true); }
+
+static void overflow(const struct host *h, void *comm, bool sends)
+{
+    unsigned char memory[64] = { 0 };
+    void *request = NULL;
+    if (sends) {
+        host_isend(h, comm, memory, 33, &request);
+        finish(h, request, NULL);
+        usleep(200000);
+        return;
+    }
+    memset(memory, 0xab, sizeof(memory));
+    host_irecv(h, comm, 1, memory, 32, &request);
+    CHECK_EQ(finish(h, request, NULL), NCCL_INVALID_USAGE);
+    CHECK_HAS(heard, "of 33 bytes");
+    for (int i = 32; i < 64; i++) CHECK_EQ(memory[i], 0xab);
+}
+
+TEST(a_message_longer_than_its_room_is_refused_and_nothing_is_overwritten) { run(11, overflow, false); }
+
+static void misuse(const struct host *h, void *comm, bool sends)
+{
+    unsigned char memory[8] = { 0 };
+    void *request = &request, *mr = NULL;
+    CHECK_EQ(CALL((void *, void *, size_t, int, void **), h->t->reg_mr)(comm, memory, 8, 1, &mr), NCCL_SUCCESS);
+    CHECK(mr);
+    CHECK_EQ(CALL((void *, void *), h->t->dereg_mr)(comm, mr), NCCL_SUCCESS);
+    CHECK_EQ(CALL((void *, void *, size_t, int, void **), h->t->reg_mr)(comm, memory, 8, 2, &mr), NCCL_INTERNAL_ERROR);
+    if (sends) return;
+    CHECK_EQ(host_irecv(h, comm, 2, memory, 4, &request), NCCL_INTERNAL_ERROR);
+    CHECK(!request);
+    int bytes = 8;
+    void *data = memory;
+    request = &request;
+    CHECK_EQ(CALL((void *, int, void **, int *, void **, void **), h->t->iflush)(comm, 1, &data, &bytes, &mr, &request),
+             NCCL_SUCCESS);
+    CHECK(!request);
+}
+
+TEST(what_is_not_supported_is_refused) { run(9, misuse, false); }
+
+TEST(a_handle_of_other_bytes_is_an_error)
+{
+    struct host h;
+    uint8_t handle[NCCL_HANDLE_BYTES], good[NCCL_HANDLE_BYTES];
+    void *comm = &comm, *listener = NULL;
+    CHECK_EQ(host_init(&h, 11), NCCL_SUCCESS);
+    memset(handle, 0xff, sizeof(handle));
+    CHECK_EQ(host_connect(&h, handle, &comm), NCCL_INVALID_ARGUMENT);
+    CHECK(!comm);
+    CHECK_HAS(heard, "handle");
+    CHECK_EQ(host_listen(&h, good, &listener), NCCL_SUCCESS);
+    const int kinds[] = { 0, 4, 6, 7, 42 }; /* magic, version, addresses, transports, family */
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        memcpy(handle, good, sizeof(handle));
+        handle[kinds[i]] = 99;
+        CHECK_EQ(host_connect(&h, handle, &comm), NCCL_INVALID_ARGUMENT);
+    }
+    host_close(&h, h.t->close_listen, listener);
+}
+
+/* The secret is another: the receiver refuses, and goes on waiting for the right one. */
+TEST(a_handle_with_another_secret_is_refused_and_does_not_hinder_the_right_one)
+{
+    struct host h;
+    uint8_t good[NCCL_HANDLE_BYTES], forged[NCCL_HANDLE_BYTES];
+    void *listener = NULL, *in = NULL, *out = NULL;
+    CHECK_EQ(host_init(&h, 11), NCCL_SUCCESS);
+    CHECK_EQ(host_listen(&h, good, &listener), NCCL_SUCCESS);
+    memcpy(forged, good, sizeof(forged));
+    forged[30] ^= 1;
+    enum nccl_result result = NCCL_SUCCESS;
+    for (const double end = now() + PATIENCE_S; result == NCCL_SUCCESS && now() < end;) {
+        result = host_connect(&h, forged, &out);
+        CHECK_EQ(host_accept(&h, listener, &in), NCCL_SUCCESS);
+    }
+    CHECK_EQ(result, NCCL_REMOTE_ERROR);
+    CHECK(!out && !in);
+    for (const double end = now() + PATIENCE_S; (!out || !in) && now() < end;) {
+        if (!out) CHECK_EQ(host_connect(&h, good, &out), NCCL_SUCCESS);
+        if (!in) CHECK_EQ(host_accept(&h, listener, &in), NCCL_SUCCESS);
+    }
+    CHECK(out && in);
+    host_close(&h, h.t->close_send, out);
+    host_close(&h, h.t->close_recv, in);
+    host_close(&h, h.t->close_listen, listener);
+}
+
+TEST_MAIN
