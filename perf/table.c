@@ -36,6 +36,26 @@ static void print_comment(const char *text)
     }
 }
 
+#define MUCH_FASTER 1.5
+
+/* A forced algorithm may be much slower than another. */
+static void print_better(const struct bench *bench, size_t count, ringtree_type type)
+{
+    ringtree_way ways[RINGTREE_MOST_WAYS];
+    size_t       number = 0, chosen = 0, best = 0;
+    if (ringtree_plan_ways(bench->comm, bench->options->collective->kind, count, type, ways, RINGTREE_MOST_WAYS,
+                           &number) || number == 0)
+        return;
+    while (chosen < number - 1 && !ways[chosen].chosen) chosen++;
+    best = chosen;
+    for (size_t i = 0; i < number; i++)
+        if (!ways[i].refusal && ways[i].seconds < ways[best].seconds) best = i;
+    if (ways[best].seconds * MUCH_FASTER < ways[chosen].seconds)
+        printf("# Note: %s is forced, but %s is predicted to be %.1f times as fast (%.1f us beside %.1f)\n",
+               ways[chosen].name, ways[best].name, ways[chosen].seconds / ways[best].seconds, ways[best].seconds * 1e6,
+               ways[chosen].seconds * 1e6);
+}
+
 /* How the library would run the smallest and the largest row. */
 static void print_plans(const struct bench *bench)
 {
@@ -50,6 +70,7 @@ static void print_plans(const struct bench *bench)
         if (ringtree_plan_explain(bench->comm, options->collective->kind, count, type, op, text, sizeof(text)))
             snprintf(text, sizeof(text), "%s", ringtree_last_error(bench->comm));
         print_comment(text);
+        print_better(bench, count, type);
     }
 }
 

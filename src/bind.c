@@ -6,18 +6,23 @@
 #include "bind.h"
 #include "base/log.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void find_self(const ringtree_comm *comm, uint32_t *index, uint32_t *size)
+/* This rank's place among those of its machine. false: they may use different cores, so each keeps to its own. */
+static bool find_self(const ringtree_comm *comm, uint32_t *index, uint32_t *size)
 {
-    const struct rt_place *places = rt_control_places(comm->control);
+    const struct rt_place *places = rt_control_places(comm->control), *self = &places[comm->rank];
+    bool alike = true;
     *index = *size = 0;
     for (uint32_t r = 0; r < comm->nranks; r++) {
-        if (places[r].host_key != places[comm->rank].host_key) continue;
+        if (places[r].host_key != self->host_key) continue;
         *index += r < comm->rank;
         *size += 1;
+        alike &= places[r].core_mask == self->core_mask && places[r].cores == self->cores;
     }
+    return alike;
 }
 
 struct rt_near *rt_bind_rank(ringtree_comm *comm)
@@ -34,7 +39,8 @@ struct rt_near *rt_bind_rank(ringtree_comm *comm)
         return NULL;
     }
     rt_near_find(near, &RT_NEAR_HERE, &allowed);
-    find_self(comm, &index, &size);
+    if (!find_self(comm, &index, &size) && !near->why[0])
+        snprintf(near->why, sizeof near->why, "the ranks on this machine may use different cores");
     const bool on = comm->settings.number[RT_BIND], share = rt_near_share(near, index, size, &cpus, &why);
     if (on && share && rt_cpus_bind(&cpus)) {
         rt_log(RT_LOG_INFO, "bound to cores %s, the share of rank %u of %u on this machine",

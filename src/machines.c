@@ -26,23 +26,27 @@ static uint32_t find_teller(const struct rt_place *places, uint32_t rank)
     return r;
 }
 
-/* "0-3,8": the ranks that live where this one does. */
+/* "0-3,8" and 9 become "0-3,8-9". What has no more room ends with dots. */
+static void append_rank(char *text, size_t capacity, uint32_t rank)
+{
+    const size_t length = strlen(text);
+    const char *comma = strrchr(text, ','), *last = comma ? comma + 1 : text, *dash = strchr(last, '-');
+    const bool follows = *last && strtoul(dash ? dash + 1 : last, NULL, 10) + 1 == rank;
+    if (length + 24 > capacity) {
+        if (length > 0 && text[length - 1] != '.') strcpy(text + length, ",...");
+        return;
+    }
+    const size_t from = follows && dash ? (size_t)(dash - text) : length;
+    snprintf(text + from, capacity - from, follows ? "-%u" : length ? ",%u" : "%u", rank);
+}
+
+/* The ranks that live where this one does. */
 static void name_ranks(const ringtree_comm *comm, char *text, size_t capacity)
 {
     const struct rt_place *places = rt_control_places(comm->control);
-    size_t length = 0;
     text[0] = '\0';
-    for (uint32_t r = 0, end; r < comm->nranks; r = end) {
-        end = r + 1;
-        if (places[r].host_key != places[comm->rank].host_key) continue;
-        while (end < comm->nranks && places[end].host_key == places[comm->rank].host_key) end++;
-        if (length + 32 > capacity) {
-            snprintf(text + length, capacity - length, ",...");
-            return;
-        }
-        length += (size_t)snprintf(text + length, capacity - length, end - r > 1 ? "%s%u-%u" : "%s%u",
-                                   length ? "," : "", r, end - 1);
-    }
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (places[r].host_key == places[comm->rank].host_key) append_rank(text, capacity, r);
 }
 
 /* Where this one cannot be looked at: its cores, and why there is no more. */
@@ -160,10 +164,11 @@ static void seat_ranks(ringtree_comm *comm, const struct notice *all)
         machine_of[r] = all[r].length ? next++ : machine_of[teller];
         const uint32_t v = find_domain(comm->machines, machine_of[r], all[r].domain);
         if (v == RT_NO_VERTEX) continue;
-        char text[256];
+        char text[256] = "";
         const char *before = rt_attribute(comm->machines, v, "ranks");
-        snprintf(text, sizeof text, before ? "%s,%u" : "%.0s%u", before ? before : "", r);
-        if (strlen(text) + 16 < sizeof text) rt_graph_attribute(comm->machines, v, "ranks", text);
+        if (before) snprintf(text, sizeof text, "%s", before);
+        append_rank(text, sizeof text, r);
+        rt_graph_attribute(comm->machines, v, "ranks", text);
     }
     free(machine_of);
 }

@@ -10,15 +10,14 @@
 /* ---- where the ranks are */
 
 struct machine {
-    uint64_t name; /* a hash of the host's */
-    uint32_t cores;
+    uint64_t               name; /* a hash of the host's */
+    const struct rt_place *place;
 };
 
 static int by_name(const void *a, const void *b)
 {
     const struct machine *x = a, *y = b;
-    if (x->name != y->name) return x->name < y->name ? -1 : 1;
-    return (x->cores > y->cores) - (x->cores < y->cores);
+    return (x->name > y->name) - (x->name < y->name);
 }
 
 static uint64_t name_hash(const char *text)
@@ -35,8 +34,10 @@ static void find_crowd(struct rt_sites *sites, struct machine *machines)
     qsort(machines, n, sizeof *machines, by_name);
     sites->crowd = 0;
     for (uint32_t first = 0, end; first < n; first = end) {
-        for (end = first; end < n && machines[end].name == machines[first].name;) end++;
-        const uint32_t cores = machines[first].cores ? machines[first].cores : 1;
+        struct rt_core_count count = { 0 };
+        for (end = first; end < n && machines[end].name == machines[first].name; end++)
+            rt_core_count_add(&count, machines[end].place);
+        const uint32_t cores = rt_core_count_total(&count);
         if (sites->crowd && (uint64_t)(end - first) * sites->cores <= (uint64_t)sites->crowd * cores) continue;
         sites->crowd = end - first;
         sites->cores = cores;
@@ -58,7 +59,7 @@ ringtree_status rt_planner_open(ringtree_comm *comm, struct rt_error *error)
     if (!machines) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the planner", comm->rank);
     *sites = rt_sites_of(comm->nranks, comm->node_of);
     for (uint32_t r = 0; r < comm->nranks; r++)
-        machines[r] = (struct machine){ name_hash(places[r].host), places[r].cores };
+        machines[r] = (struct machine){ name_hash(places[r].host), &places[r] };
     find_crowd(sites, machines);
     free(machines);
     if (on_one_machine(places, comm->nranks)) sites->between = RT_LINK_LOOPBACK;

@@ -85,6 +85,21 @@ ringtree_status rt_place_find(struct rt_place *place, const struct rt_settings *
     return RINGTREE_OK;
 }
 
+void rt_core_count_add(struct rt_core_count *count, const struct rt_place *place)
+{
+    const uint32_t counted = (uint32_t)__builtin_popcountll(place->core_mask);
+    count->mask |= place->core_mask;
+    if (place->cores > counted && place->cores - counted > count->beyond) count->beyond = place->cores - counted;
+    if (place->cores < counted && place->cores > count->quota) count->quota = place->cores;
+}
+
+uint32_t rt_core_count_total(const struct rt_core_count *count)
+{
+    const uint32_t cores = (uint32_t)__builtin_popcountll(count->mask) + count->beyond;
+    const uint32_t total = count->quota && count->quota < cores ? count->quota : cores;
+    return total ? total : 1;
+}
+
 void rt_place_prefer(struct rt_place *place, int connected_fd)
 {
     struct sockaddr_storage name;

@@ -30,6 +30,15 @@ struct rt_place {
  * the candidates. Loopback, link-local and docker-like bridges come last or not at all unless named. */
 ringtree_status rt_place_find(struct rt_place *place, const struct rt_settings *settings, struct rt_error *error);
 
+/* The cores that some ranks of one machine may use together, each counted once: begin with zeros, add every rank. */
+struct rt_core_count {
+    uint64_t mask;
+    uint32_t beyond; /* the most that one has above the first 64 */
+    uint32_t quota;  /* the most that a rank is held to by its control group; 0: none is */
+};
+void rt_core_count_add(struct rt_core_count *count, const struct rt_place *place);
+uint32_t rt_core_count_total(const struct rt_core_count *count); /* at least 1 */
+
 /* Puts the address that the kernel routes from on `connected_fd` first, if it is a candidate: it leads to the root. */
 void rt_place_prefer(struct rt_place *place, int connected_fd);
 

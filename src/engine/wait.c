@@ -28,10 +28,14 @@ uint32_t rt_wait_polls(const struct rt_engine *engine)
     const struct rt_fabric *fabric = &engine->fabric;
     if (fabric->settings->number[RT_SPIN_POLLS]) return (uint32_t)fabric->settings->number[RT_SPIN_POLLS];
     const struct rt_place *places = rt_control_places(fabric->control);
+    struct rt_core_count cores = { 0 };
     uint32_t ranks = 0;
-    for (uint32_t r = 0; r < fabric->nranks; r++)
-        ranks += strcmp(places[r].host, places[fabric->rank].host) == 0;
-    return ranks > places[fabric->rank].cores ? POLLS_CROWDED : POLLS_ALONE;
+    for (uint32_t r = 0; r < fabric->nranks; r++) {
+        if (strcmp(places[r].host, places[fabric->rank].host) != 0) continue;
+        rt_core_count_add(&cores, &places[r]);
+        ranks++;
+    }
+    return ranks > rt_core_count_total(&cores) ? POLLS_CROWDED : POLLS_ALONE;
 }
 
 static void wait_anew(struct rt_engine *engine)

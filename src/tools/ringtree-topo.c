@@ -3,6 +3,7 @@
 #include "topology/file.h"
 #include "topology/load.h"
 #include "topology/nccl.h"
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ enum { EXIT_FINE, EXIT_FOUND, EXIT_USAGE, EXIT_OUTPUT };
 static const char help[] =
     "Usage: ringtree-topo show|draw|dump|check [OPTION]... [FILE]\n"
     "       ringtree-topo compare [OPTION]... A [B]\n"
+    "       ringtree-topo explain [OPTION]... COLLECTIVE [BYTES [FILE]]\n"
     "Look at a machine: its processors, PCI tree, GPUs, NVLinks and network cards, and the rings and trees that use\n"
     "its links best. Without FILE it is this machine.\n"
     "\n"
@@ -22,6 +24,7 @@ static const char help[] =
     "  draw                 the machine and its rings as SVG, or as PNG if OUT ends in .png\n"
     "  dump                 the machine as NCCL's topology XML, with --rings the rings as NCCL's graph XML\n"
     "  check                what is likely wrong: slow links, far NICs, hidden NUMA, ACS, MTU, limits\n"
+    "  explain              the time predicted for every algorithm of a collective, or the best for each size\n"
     "  compare              what differs between A and B, or between A and this machine\n"
     "\n"
     "  -f, --file FILE      NCCL's topology XML, hwloc's XML, or words as below, in a file or as FILE itself\n"
@@ -29,6 +32,8 @@ static const char help[] =
     "  -c, --complete       complete FILE by what this machine knows of the same PCI devices\n"
     "  -r, --rings          dump: the rings instead of the machine\n"
     "  -g, --graph FILE     take the rings from NCCL's graph XML instead of searching\n"
+    "  -n, --ranks N        explain: so many ranks, up to 65536; FILE is repeated as often as needed\n"
+    "  -t, --tcp            explain: ranks of this machine that share no memory\n"
     "  -o, --output OUT     write into OUT (standard output)\n"
     "  -h, --help           this text\n"
     "  -V, --version        the version\n"
@@ -47,6 +52,8 @@ static const char help[] =
     "  ringtree-topo show \"2 node: 2 socket: 4 gpu nvlink:12 switch; 2 nic 200G\"\n"
     "  ringtree-topo check --complete /opt/cloud/topo.xml\n"
     "  ringtree-topo dump --rings -o graph.xml\n"
+    "  ringtree-topo explain all_reduce 1M --ranks 4\n"
+    "  ringtree-topo explain all_reduce -n 65536 -f \"node: 2 socket: 4 gpu nvlink:18 switch sm:90; 4 nic 400G\"\n"
     "  mpirun ringtree-topo show --merged\n"
     "\n"
     "Exit status: 0 fine, 1 check or compare found something, 2 wrong usage or a file that cannot be read, 3 the "
@@ -55,7 +62,8 @@ static const char help[] =
 
 struct arguments {
     const char *command, *source[2], *output, *graph;
-    bool        complete, rings, merged;
+    struct topo_question question;
+    bool        explains, complete, rings, merged;
 };
 
 static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
@@ -71,6 +79,38 @@ static void fail(int status, const char *format, ...)
     exit(status);
 }
 
+/* "4", "64K", "1M", "2G", at least 1. */
+static uint64_t number_of(const char *text, uint64_t most)
+{
+    static const char units[] = "KMG";
+    char *end;
+    uint64_t value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+
+    if (unit && value <= UINT64_MAX >> 40)
+        value <<= 10 * (unit - units + 1), end++;
+    if (!isdigit((unsigned char)*text) || *end || value < 1 || value > most)
+        fail(EXIT_USAGE, "\"%s\" must be a number from 1 to %llu", text, (unsigned long long)most);
+    return value;
+}
+
+/* COLLECTIVE [BYTES]; returns where the rest begins. */
+static int take_question(int argc, char **argv, struct topo_question *question)
+{
+    int c = 0;
+
+    if (optind == argc)
+        fail(EXIT_USAGE, "explain needs a collective, such as all_reduce");
+    while (c < RINGTREE_BARRIER && strcmp(ringtree_collective_name((ringtree_collective)c), argv[optind]) != 0)
+        c++;
+    if (c == RINGTREE_BARRIER)
+        fail(EXIT_USAGE, "there is no collective \"%s\" to explain", argv[optind]);
+    question->collective = (ringtree_collective)c;
+    if (++optind < argc)
+        question->bytes = number_of(argv[optind++], UINT64_C(1) << 40);
+    return optind;
+}
+
 static void take_option(int option, struct arguments *a)
 {
     switch (option) {
@@ -79,6 +119,8 @@ static void take_option(int option, struct arguments *a)
     case 'r': a->rings = true; break;
     case 'm': a->merged = true; break;
     case 'g': a->graph = optarg; break;
+    case 'n': a->question.ranks = (uint32_t)number_of(optarg, TOPO_MOST_RANKS); break;
+    case 't': a->question.tcp = true; break;
     case 'o': a->output = optarg; break;
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
     case 'V': printf("ringtree-topo %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR,
@@ -95,15 +137,19 @@ static struct arguments take_arguments(int argc, char **argv)
         { "rings", no_argument, NULL, 'r' },       { "graph", required_argument, NULL, 'g' },
         { "output", required_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },     { "merged", no_argument, NULL, 'm' },
+        { "ranks", required_argument, NULL, 'n' },  { "tcp", no_argument, NULL, 't' },
         { NULL, 0, NULL, 0 },
     };
     struct arguments a = { 0 };
 
-    for (int option; (option = getopt_long(argc, argv, "f:crmg:o:hV", options, NULL)) != -1;)
+    for (int option; (option = getopt_long(argc, argv, "f:crmg:o:n:thV", options, NULL)) != -1;)
         take_option(option, &a);
     if (optind == argc)
-        fail(EXIT_USAGE, "needs a command: show, draw, dump, check or compare");
+        fail(EXIT_USAGE, "needs a command: show, draw, dump, check, explain or compare");
     a.command = argv[optind++];
+    a.explains = strcmp(a.command, "explain") == 0;
+    if (a.explains)
+        optind = take_question(argc, argv, &a.question);
     const int most = strcmp(a.command, "compare") == 0 ? 2 : 1;
     for (int i = a.source[0] ? 1 : 0; optind < argc; i++) {
         if (i >= most)
@@ -218,6 +264,27 @@ static int run(const struct arguments *a, const struct rt_graph *graph, FILE *ou
     return status;
 }
 
+static int explain(const struct arguments *a, const struct rt_graph *graph, FILE *out)
+{
+    const char *why = topo_explain(&a->question, graph, out);
+
+    if (why)
+        fail(EXIT_OUTPUT, "%s", why);
+    return EXIT_FINE;
+}
+
+/* What the ranks of a launcher would do, by their own links. */
+static int explain_merged(const struct arguments *a, ringtree_comm *comm, FILE *out)
+{
+    char text[4096];
+    const size_t bytes = a->question.bytes ? a->question.bytes : 1 << 20;
+
+    if (ringtree_plan_explain(comm, a->question.collective, bytes, RINGTREE_UINT8, RINGTREE_SUM, text, sizeof text))
+        fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
+    fputs(text, out);
+    return EXIT_FINE;
+}
+
 static int run_merged(const struct arguments *a)
 {
     ringtree_comm *comm = NULL;
@@ -227,7 +294,7 @@ static int run_merged(const struct arguments *a)
 
     if (graph && ringtree_rank(comm) == 0) {
         FILE *out = open_output(a, &child);
-        status = run(a, graph, out);
+        status = a->explains ? explain_merged(a, comm, out) : run(a, graph, out);
         close_output(out, a->output, child);
     }
     if (ringtree_destroy(comm) != RINGTREE_OK && status == EXIT_FINE)
@@ -248,7 +315,7 @@ static int compare(const struct arguments *a, FILE *out)
 
 int main(int argc, char **argv)
 {
-    static const char *const commands[] = { "show", "draw", "dump", "check", "compare" };
+    static const char *const commands[] = { "show", "draw", "dump", "check", "explain", "compare" };
     const struct arguments a = take_arguments(argc, argv);
     struct rt_graph *graph = NULL;
     bool known = false;
@@ -257,14 +324,14 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         known |= strcmp(a.command, commands[i]) == 0;
     if (!known)
-        fail(EXIT_USAGE, "there is no command \"%s\", but show, draw, dump, check and compare", a.command);
+        fail(EXIT_USAGE, "there is no command \"%s\", but show, draw, dump, check, explain and compare", a.command);
     if (a.merged)
         return run_merged(&a);
     const bool comparing = strcmp(a.command, "compare") == 0;
-    if (!comparing)
+    if (!comparing && !(a.explains && !a.source[0]))
         graph = load(a.source[0], a.complete);
     FILE *out = open_output(&a, &child);
-    const int status = comparing ? compare(&a, out) : run(&a, graph, out);
+    const int status = a.explains ? explain(&a, graph, out) : comparing ? compare(&a, out) : run(&a, graph, out);
     close_output(out, a.output, child);
     rt_graph_free(graph);
     return status;

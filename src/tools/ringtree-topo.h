@@ -19,6 +19,17 @@ void topo_show_rings(const struct rt_graph *graph, const struct rt_search *searc
 /* Joins the ranks of the launcher and unites their machines, which are *comm's; NULL: it has been said why. */
 const struct rt_graph *topo_join(ringtree_comm **comm);
 
+/* What explain is asked. bytes 0: the best way of each size. ranks 0: as many as the machine has seats, or 4. */
+struct topo_question {
+    ringtree_collective collective;
+    size_t              bytes;
+    uint32_t            ranks;
+    bool                tcp; /* of this machine: ranks that share no memory */
+};
+#define TOPO_MOST_RANKS 65536
+/* `graph` NULL: this machine, as the built-in table has it. NULL, or why it cannot be said. */
+const char *topo_explain(const struct topo_question *question, const struct rt_graph *graph, FILE *out);
+
 /* With a search, machines that are alike are shown once. */
 void topo_show(const struct rt_graph *graph, const struct rt_search *search, FILE *out);
 /* `search` NULL: without rings. false: no memory. */

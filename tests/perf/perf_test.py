@@ -213,6 +213,13 @@ def test_an_impossible_algorithm_is_an_error_that_lists_the_possible_ones():
     assert result.returncode in (2, 3) and "ring" in result.stderr, result
 
 
+def test_a_forced_algorithm_that_is_predicted_to_be_slow_is_remarked_on():
+    forced = run("all_reduce", "-g", "4", "-b", "64", "-e", "64", "-n", "1", "--transport", "shm", "--algorithm", "ring")
+    chosen = run("all_reduce", "-g", "4", "-b", "64", "-e", "64", "-n", "1", "--transport", "shm")
+    assert re.search(r"# Note: ring is forced, but \w+ is predicted to be \S+ times as fast", forced.stdout), forced
+    assert "is forced" not in chosen.stdout, chosen
+
+
 def test_a_slow_run_fails_when_a_least_bandwidth_is_asked_for():
     result = run("all_reduce", "-g", "2", *SMALL, "--min-busbw", "1e9")
     assert result.returncode == 1 and re.search(r"Avg bus bandwidth    : \S+ FAILED", result.stdout), result

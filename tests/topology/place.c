@@ -57,6 +57,25 @@ TEST(a_long_pretended_host_is_cut_in_sentences_but_not_in_the_key)
     CHECK(a.host_key != b.host_key);
 }
 
+TEST(cores_of_several_ranks_are_counted_once)
+{
+    const struct rt_place first = { .cores = 1, .core_mask = 1 }, second = { .cores = 1, .core_mask = 2 },
+                          both = { .cores = 2, .core_mask = 3 }, wide = { .cores = 70, .core_mask = UINT64_MAX },
+                          held = { .cores = 1, .core_mask = 3 };
+    struct rt_core_count count = { 0 };
+    CHECK_EQ(rt_core_count_total(&count), 1);
+    rt_core_count_add(&count, &first);
+    rt_core_count_add(&count, &first);
+    CHECK_EQ(rt_core_count_total(&count), 1);
+    rt_core_count_add(&count, &second);
+    rt_core_count_add(&count, &both);
+    CHECK_EQ(rt_core_count_total(&count), 2);
+    rt_core_count_add(&count, &wide);
+    CHECK_EQ(rt_core_count_total(&count), 70);
+    rt_core_count_add(&count, &held);
+    CHECK_EQ(rt_core_count_total(&count), 1);
+}
+
 TEST(affinity_bounds_the_cores)
 {
     cpu_set_t before, one;

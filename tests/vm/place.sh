@@ -12,5 +12,7 @@ cores ringtree-run --no-prefix -n 2 env RINGTREE_BIND=0 placed
 mount -t cgroup2 cgroup /sys/fs/cgroup && echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control && mkdir /sys/fs/cgroup/job
 echo 2-5 >/sys/fs/cgroup/job/cpuset.cpus
 run sh -c 'echo $$ >/sys/fs/cgroup/job/cgroup.procs; exec ringtree-run --no-prefix -n 2 placed'
+cd /sys/fs/cgroup && mkdir task0 task1 && echo 0,2 >task0/cpuset.cpus && echo 1,3 >task1/cpuset.cpus
+cores ringtree-run --no-prefix -n 2 sh -c 'echo $$ >task$RINGTREE_RANK/cgroup.procs; exec placed'
 run ringtree-info | grep -e '^  NUMA' -e '^  binding'
 run ringtree-run --no-prefix -n 4 ringtree-topo show --merged | grep -e == -e numa -e machine

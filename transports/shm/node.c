@@ -173,18 +173,11 @@ static void peer_fill(const struct opening *o, struct rt_peer *peer, uint32_t se
     peer->bell_length = rt_bell_name(&peer->bell, node->file.layout.number, node->leader, rank);
 }
 
-/* Masks hold the first 64 cores; what a rank may use beyond them is added as a number. */
 static bool is_oversubscribed(const struct opening *o)
 {
-    uint64_t mask = 0;
-    uint32_t beyond = 0;
-    for (uint32_t i = 0; i < o->node->size; i++) {
-        const struct rt_place *place = &o->places[o->node->peers[i].rank];
-        const uint32_t counted = (uint32_t)__builtin_popcountll(place->core_mask);
-        mask |= place->core_mask;
-        if (place->cores > counted && place->cores - counted > beyond) beyond = place->cores - counted;
-    }
-    return o->node->size > (uint32_t)__builtin_popcountll(mask) + beyond;
+    struct rt_core_count cores = { 0 };
+    for (uint32_t i = 0; i < o->node->size; i++) rt_core_count_add(&cores, &o->places[o->node->peers[i].rank]);
+    return o->node->size > rt_core_count_total(&cores);
 }
 
 static ringtree_status node_fill(struct opening *o, struct rt_error *error)

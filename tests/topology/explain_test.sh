@@ -1,0 +1,40 @@
+#!/bin/sh
+# explain_test.sh PROGRAM GOLDEN WORK: what is predicted for described machines, as recorded (GOLDEN=write writes it anew),
+# and wrong questions. A file of a large machine takes seconds at most.
+set -u
+program=$1 golden=$2 work=$3 failures=0
+mkdir -p "$work"
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+h100="node: 2 socket: 4 gpu nvlink:18 switch sm:90; 4 nic 400G"
+cores="4 node: 2 socket: 2 core; nic 100G"
+{
+    for collective in all_reduce broadcast all_gather reduce_scatter all_to_all gather; do
+        "$program" explain $collective -n 65536 -f "$h100" || fail "$collective is not explained"
+    done
+    "$program" explain all_reduce 64M -n 16 "$cores"
+    "$program" explain all_reduce 4K -n 16 "$cores"
+    "$program" explain reduce 1M -n 8 "node: 8 core"
+    "$program" explain all_reduce 256M "node: 4 gpu pcie:4x16; nic 25G"
+    "$program" explain all_reduce 64 -n 12 "3 node: 4 gpu nvlink:4 mesh; nic 10G"
+} >"$work/explain.txt" 2>&1
+if [ "${GOLDEN:-}" = write ]; then cp "$work/explain.txt" "$golden"; fi
+diff -u "$golden" "$work/explain.txt" || fail "the predictions are others than recorded"
+
+expect() {
+    wanted=$1 words=$2
+    shift 2
+    "$program" "$@" >"$work/out" 2>&1
+    status=$?
+    [ $status = "$wanted" ] || fail "$*: status $status, not $wanted"
+    grep -q -e "$words" "$work/out" || { fail "$*: does not say \"$words\""; cat "$work/out"; }
+}
+expect 2 'needs a collective' explain
+expect 2 'no collective "all_reduced"' explain all_reduced
+expect 2 'must be a number' explain all_reduce 0
+expect 2 'must be a number' explain all_reduce 4Q
+expect 2 'must be a number' explain all_reduce 4 -n 65537
+expect 2 'column' explain all_reduce 4 "2 gpx"
+expect 0 'among 6 ranks on 1 node' explain all_reduce 1M --ranks 6
+expect 0 'among 6 ranks on 6 nodes' explain all_reduce 1M --ranks 6 --tcp
+[ $failures = 0 ]
