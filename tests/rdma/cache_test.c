@@ -1,4 +1,4 @@
-/* The cache of registered memory: what is kept, what makes room, and that memory which went away is never used again. */
+/* The cache of registered memory: what is kept, what makes room; memory that went away is never used again. */
 #include "test.h"
 #include "verbs/cache.h"
 #include <sys/mman.h>

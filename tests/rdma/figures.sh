@@ -22,21 +22,29 @@ ringtree()
         awk "{ print \$$column }"
 }
 note() { echo "$1 $2" | tee -a /tmp/notes; }
-median() { grep "^$1 " /tmp/notes | awk '{ print $2 }' | sort -n | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
-ratio() { echo "$1 / ($2 x $3): $(median "$1") / $(median "$2") -> $(awk "BEGIN { print $(median "$1") / ($(median "$2") * $3) }")"; }
+median()
+{
+    grep "^$1 " /tmp/notes | awk '{ print $2 }' | sort -n |
+        awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+}
+ratio()
+{
+    a=$(median "$1") b=$(median "$2")
+    echo "$1 / ($2 x $3): $a / ($b x $3) = $(awk "BEGIN { print $a / ($b * $3) }")"
+}
 
 for round in $(seq "${1:-5}"); do
     note ib_write_bw "$(peers ib_write_bw -s 131072 -n 200 | awk '{ print $4 * 1.048576 }')"
-    note broadcast_4M "$(ringtree broadcast_perf 4M 6 -n 5 -w 1 | awk '{ print 4194304 / $1 }')"
+    note broadcast_16M "$(ringtree broadcast_perf 16M 6 -n 2 -w 1 | awk '{ print 16777216 / $1 }')"
     note ib_write_bw_both_ways "$(peers ib_write_bw -b -s 131072 -n 200 | awk '{ print $4 * 1.048576 }')"
-    note all_reduce_4M "$(ringtree all_reduce_perf 4M 6 -n 5 -w 1 | awk '{ print 4194304 / $1 }')"
+    note all_reduce_16M "$(ringtree all_reduce_perf 16M 6 -n 2 -w 1 | awk '{ print 16777216 / $1 }')"
     peers ib_write_lat -s 8 -n 2000 > /tmp/out
     note ib_write_lat_typical "$(awk '{ print $5 }' /tmp/out)"
     note ib_write_lat_average "$(awk '{ print $6 }' /tmp/out)"
     note all_reduce_8B_average "$(ringtree all_reduce_perf 8 6 -n 2000 -w 100)"
     note all_reduce_8B_median "$(ringtree all_reduce_perf 8 11 -n 2000 -w 100 --percentiles)"
 done
-ratio broadcast_4M ib_write_bw 1
-ratio all_reduce_4M ib_write_bw_both_ways 0.5
+ratio broadcast_16M ib_write_bw 1
+ratio all_reduce_16M ib_write_bw_both_ways 0.5
 ratio all_reduce_8B_median ib_write_lat_typical 2
 ratio all_reduce_8B_average ib_write_lat_average 2

@@ -15,8 +15,8 @@
  * whole, and go on with new ones, on ports that still work; where there is none, on the tcp transport (recover.c).
  *
  * Files: api.c loads the library; words.c, route.c, message.c pure parts; ports.c devices; memory.c registration;
- * cache.c the caller's memory; pair.c, hello.c connecting; queue.c queue pairs; send.c, recv.c the ends; recover.c what happens when something
- * breaks; verbs.c the table.
+ * cache.c the caller's memory; pair.c, hello.c connecting; queue.c queue pairs; send.c, recv.c the ends; recover.c
+ * what happens when something breaks; verbs.c the table.
  */
 #ifndef RT_VERBS_H
 #define RT_VERBS_H
