@@ -224,7 +224,9 @@ ringtree_status measure_codec(struct bench *bench, const struct row *row, struct
     if (!status && bench->options->checks) status = call(bench, &codec, state, row->count);
     if (bench->options->fault == FAULT_FLIP && bench->rank == bench->options->fault_rank)
         for (size_t i = 0; i < row->count; i++) ((float *)bench->block[1])[i] += 1;
-    if (!status && bench->options->checks) status = compare(bench, &codec, row->count, coded);
+    ringtree_codec taken = codec; /* auto has chosen one */
+    taken.kind = coded->kind;
+    if (!status && bench->options->checks) status = compare(bench, &taken, row->count, coded);
     if (!status && bench->options->checks) bench->wrong += !coded->within;
     coded->busbw = (double)row->count * sizeof(float) / coded->time_us / 1e3 *
                    bench->options->collective->factor(bench->nranks);

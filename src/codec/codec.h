@@ -94,6 +94,31 @@ size_t rt_topk_scratch(size_t count, size_t kept);
  */
 struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch);
 
+/*
+ * Where a contribution comes from: `values`, or with a residual (and momentum, see momentum.h, if `factor` is above 0)
+ * the residual after the values were added to it.
+ */
+struct rt_topk_source {
+    const void *values;
+    void       *residual, *momentum; /* or NULL */
+    float       factor;
+};
+
+/*
+ * What a selection came across on its way: all elements from some magnitude on, group by group, in order. With it
+ * nothing need go over the whole array again.
+ */
+struct rt_topk_found {
+    bool            whole; /* all that the cut keeps are among them, and so is everything that is not finite */
+    uint64_t        first; /* element of the tensor where group 0 begins */
+    const uint32_t *values, *places; /* of each its bits and its place in the group */
+    const uint32_t *begin; /* [groups + 1]: group g has values[begin[g]] up to values[begin[g + 1]] */
+};
+
+/* As rt_topk_select(), after completing the contribution in the same pass; fills *found, which lives in `scratch`. */
+struct rt_cut rt_topk_find(const struct rt_topk_source *source, uint64_t first, size_t count, size_t kept,
+                           uint32_t *scratch, struct rt_topk_found *found);
+
 /* ------------------------------------------------------------------ encode, decode */
 
 /*
@@ -106,6 +131,7 @@ struct rt_part {
     uint64_t      step;
     uint32_t      rank;
     struct rt_cut cut; /* topk: of the whole array, not of the part */
+    const struct rt_topk_found *found; /* topk: of the array that the cut is for; NULL: the values are looked at */
 };
 #define RT_OWNER(rank) ((rank) | 1u << 31)
 

@@ -26,6 +26,10 @@ struct rt_codec_kernels {
     bool (*has_unused[RT_CODES_COUNT])(const unsigned char *codes, size_t bytes);
     /* bit i % 64 of marks[i / 64]: magnitude i >= least, for a multiple of 64 of them */
     void (*mark)(uint64_t *marks, const unsigned char *values, size_t count, uint32_t least);
+    /* the bits of those with magnitudes >= least, and their places, of a multiple of 64 values; `least` is not 0. May
+     * write 64 more than it returns */
+    size_t (*collect)(uint32_t *found, uint32_t *places, const unsigned char *values, size_t count,
+                      uint32_t least);
 };
 
 extern const struct rt_codec_kernels rt_codec_kernels_scalar;

@@ -8,18 +8,18 @@
  */
 #include "families.h"
 #include "kernels.h"
+#include "momentum.h"
 #include <math.h>
 #include <string.h>
 
 #define SAMPLE 16384
-#define STRIP 4096 /* elements marked at once: their marks stay in L1 */
 #define DIGIT_BITS 11
 #define DIGITS (1u << DIGIT_BITS)
 
 /* What is searched: all magnitudes of `count` floats, or numbers collected before. */
 struct pool {
     const unsigned char *values;
-    const uint32_t      *collected;
+    const uint32_t      *collected; /* their bits */
     size_t               count;
 };
 
@@ -36,12 +36,6 @@ size_t rt_topk_kept(const struct rt_codec *codec, size_t count)
     return kept > 1 ? kept : 1;
 }
 
-size_t rt_topk_scratch(size_t count, size_t kept)
-{
-    const size_t room = 2 * kept + SAMPLE;
-    return room < count ? room : count;
-}
-
 /* ------------------------------------------------------------------ digit by digit */
 
 /*
@@ -52,7 +46,7 @@ static void count_digits(const struct pool *pool, uint32_t prefix, int shift, in
     const uint32_t mask = (1u << bits) - 1;
     memset(counts, 0, sizeof *counts << bits);
     for (size_t i = 0; i < pool->count; i++) {
-        const uint32_t magnitude = pool->collected ? pool->collected[i] : magnitude_at(pool->values, i);
+        const uint32_t magnitude = pool->collected ? pool->collected[i] & 0x7fffffff : magnitude_at(pool->values, i);
         if (magnitude < RT_INFINITE && (uint64_t)magnitude >> (shift + bits) == (uint64_t)prefix >> (shift + bits))
             counts[magnitude >> shift & mask]++;
     }
@@ -81,41 +75,99 @@ static uint32_t nth_largest(const struct pool *pool, size_t kept, size_t *ties)
 
 /* ------------------------------------------------------------------ sample and collect */
 
+static float float_at(const void *values, size_t i)
+{
+    float value;
+    memcpy(&value, (const char *)values + i * sizeof value, sizeof value);
+    return value;
+}
+
+/* As it will be once the contribution is complete. */
+static uint32_t magnitude_of(const struct rt_topk_source *source, size_t i)
+{
+    float value = float_at(source->values, i);
+    if (source->residual && source->factor > 0) value = source->factor * float_at(source->momentum, i) + value;
+    if (source->residual) value = float_at(source->residual, i) + value;
+    return magnitude_at((const unsigned char *)&value, 0);
+}
+
 /* A magnitude that a little more than `kept` of the array should reach. 0: no telling. */
-static uint32_t guess(const unsigned char *values, size_t count, size_t kept, uint32_t *sample)
+static uint32_t guess(const struct rt_topk_source *source, size_t count, size_t kept, uint32_t *sample)
 {
     const size_t stride = count / SAMPLE;
     size_t ties;
     if (stride < 4) return 0;
-    for (size_t i = 0; i < SAMPLE; i++) sample[i] = magnitude_at(values, i * stride);
+    for (size_t i = 0; i < SAMPLE; i++) sample[i] = magnitude_of(source, i * stride);
     const double share = (double)kept / (double)count * SAMPLE;
     const struct pool pool = { NULL, sample, SAMPLE };
     return nth_largest(&pool, (size_t)(share + 4 * sqrt(share) + 2), &ties);
 }
 
-/* Puts the finite magnitudes from `least` on into `collected`; returns how many, or room + 1 when there are more. */
-static size_t collect(uint32_t *collected, size_t room, const unsigned char *values, size_t count, uint32_t least)
+/* What was collected so far. */
+struct collection {
+    uint32_t *values, *places, *begin;
+    uint32_t  least;
+    size_t    room, found, groups;
+    bool      full; /* there were more than there is room for */
+};
+
+static void collect_group(struct collection *all, const unsigned char *values, size_t count)
 {
-    uint64_t marks[STRIP / 64];
-    size_t found = 0, i = 0;
-    for (; i + 64 <= count; i += STRIP) {
-        const size_t strip = count - i < STRIP ? (count - i) / 64 * 64 : STRIP;
-        rt_codec_kernels()->mark(marks, values + i * 4, strip, least);
-        for (size_t word = 0; word < strip / 64; word++)
-            for (uint64_t bits = marks[word]; bits; bits &= bits - 1) {
-                const uint32_t magnitude = magnitude_at(values, i + word * 64 + (size_t)__builtin_ctzll(bits));
-                if (magnitude >= RT_INFINITE) continue;
-                if (found == room) return room + 1;
-                collected[found++] = magnitude;
-            }
+    unsigned char padded[64 * 4] = { 0 };
+    const size_t whole = count / 64 * 64;
+    uint32_t *found_here = all->values + all->found, *places = all->places + all->found;
+    if (all->found + RT_TOPK_GROUP > all->room) all->full = true;
+    if (all->full) return;
+    size_t found = rt_codec_kernels()->collect(found_here, places, values, whole, all->least);
+    if (whole < count) {
+        memcpy(padded, values + whole * 4, (count - whole) * 4);
+        const size_t more =
+            rt_codec_kernels()->collect(found_here + found, places + found, padded, 64, all->least);
+        for (size_t i = found; i < found + more; i++) places[i] += (uint32_t)whole;
+        found += more;
     }
-    for (i = count / 64 * 64; i < count; i++) {
-        const uint32_t magnitude = magnitude_at(values, i);
-        if (magnitude < least || magnitude >= RT_INFINITE) continue;
-        if (found == room) return room + 1;
-        collected[found++] = magnitude;
-    }
-    return found;
+    all->found += found;
+    all->begin[++all->groups] = (uint32_t)all->found;
+}
+
+static void complete(const struct rt_topk_source *source, size_t at, size_t count)
+{
+    char *residual = (char *)source->residual + at * sizeof(float);
+    const char *values = (const char *)source->values + at * sizeof(float);
+    if (!source->residual) return;
+    if (source->factor > 0)
+        rt_momentum_add((char *)source->momentum + at * sizeof(float), residual, values, count, source->factor);
+    else rt_codec_prepare(values, residual, count);
+}
+
+static size_t finite_of(const struct collection *all)
+{
+    size_t finite = 0;
+    for (size_t i = 0; i < all->found; i++) finite += (all->values[i] & 0x7fffffff) < RT_INFINITE;
+    return finite;
+}
+
+/* Places for so many beside those wanted: a group can be all of the kind that is wanted. */
+static size_t room_for(size_t count, size_t kept)
+{
+    const size_t most = 2 * kept + SAMPLE + RT_TOPK_GROUP;
+    return most < count + RT_TOPK_GROUP ? most : count + RT_TOPK_GROUP;
+}
+
+size_t rt_topk_scratch(size_t count, size_t kept)
+{
+    return 2 * (room_for(count, kept) + 128) + count / RT_TOPK_GROUP + 3;
+}
+
+static struct collection new_collection(uint32_t *scratch, size_t count, size_t kept, uint32_t least)
+{
+    const size_t room = room_for(count, kept);
+    struct collection all = { .least = least, .room = room, .full = !least };
+    all.values = scratch;
+    all.places = scratch + room + 128;
+    all.begin = all.places + room + 128;
+    if (least) all.begin[0] = 0;
+    return all;
 }
 
 /* The element after the `ties`-th whose magnitude is exactly `magnitude`. */
@@ -126,19 +178,32 @@ static uint64_t end_of_ties(const unsigned char *values, size_t count, uint32_t 
     return i;
 }
 
-struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch)
+struct rt_cut rt_topk_find(const struct rt_topk_source *source, uint64_t first, size_t count, size_t kept,
+                           uint32_t *scratch, struct rt_topk_found *found)
 {
-    const size_t room = rt_topk_scratch(count, kept);
-    struct pool pool = { values, NULL, count };
+    const unsigned char *values = source->residual ? source->residual : source->values;
+    const uint32_t least = scratch && kept < count ? guess(source, count, kept, scratch) : 0;
+    struct collection all = new_collection(scratch, count, kept, least);
     size_t ties;
-    if (kept >= count) return rt_cut_nonzero;
-    const uint32_t least = scratch ? guess(values, count, kept, scratch) : 0;
-    if (least) {
-        const size_t found = collect(scratch, room, values, count, least);
-        if (found >= kept && found <= room) pool = (struct pool){ NULL, scratch, found };
+    for (size_t i = 0; i < count; i += RT_TOPK_GROUP) {
+        const size_t now = count - i < RT_TOPK_GROUP ? count - i : RT_TOPK_GROUP;
+        complete(source, i, now);
+        if (!all.full) collect_group(&all, values + i * sizeof(float), now);
     }
+    *found = (struct rt_topk_found){ false, first, all.values, all.places, all.begin };
+    if (kept >= count) return rt_cut_nonzero;
+    const bool enough = !all.full && finite_of(&all) >= kept;
+    const struct pool pool = { values, enough ? all.values : NULL, enough ? all.found : count };
     const uint32_t magnitude = nth_largest(&pool, kept, &ties);
+    found->whole = enough && magnitude;
     if (!magnitude) return rt_cut_nonzero;
     if (ties == SIZE_MAX) return (struct rt_cut){ magnitude, UINT64_MAX };
     return (struct rt_cut){ magnitude, first + end_of_ties(values, count, magnitude, ties) };
+}
+
+struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch)
+{
+    const struct rt_topk_source source = { .values = values };
+    struct rt_topk_found found;
+    return rt_topk_find(&source, first, count, kept, scratch, &found);
 }

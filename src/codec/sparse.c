@@ -24,16 +24,32 @@ static size_t group_count(size_t count, size_t first)
     return count - first < RT_TOPK_GROUP ? count - first : RT_TOPK_GROUP;
 }
 
-void rt_sparse_wish(const void *values, size_t count, const struct rt_cut *cut, uint32_t nranks, uint64_t *wish)
+struct gradient {
+    const unsigned char        *values;
+    size_t                      count;
+    const struct rt_cut        *cut;
+    const struct rt_topk_found *found;
+};
+
+/* How many of the group at element `i`; of those that a selection found a few more, everywhere alike. */
+static uint64_t kept_at(const struct gradient *all, size_t i)
 {
-    const unsigned char *from = values;
+    const size_t group = i / RT_TOPK_GROUP;
+    if (all->found) return all->found->begin[group + 1] - all->found->begin[group];
+    return above_cut(all->values + i * sizeof(float), group_count(all->count, i), all->cut);
+}
+
+void rt_sparse_wish(const void *values, size_t count, const struct rt_cut *cut, const struct rt_topk_found *found,
+                    uint32_t nranks, uint64_t *wish)
+{
+    const struct gradient gradient = { values, count, cut, found };
     uint64_t all = 0, seen = 0;
     uint32_t next = 1;
     for (size_t i = 0; i < count; i += RT_TOPK_GROUP)
-        all += above_cut(from + i * sizeof(float), group_count(count, i), cut);
+        all += kept_at(&gradient, i);
     wish[0] = 0;
     for (size_t i = 0; i < count && all; i += RT_TOPK_GROUP) {
-        seen += above_cut(from + i * sizeof(float), group_count(count, i), cut);
+        seen += kept_at(&gradient, i);
         for (; next < nranks && seen * nranks >= all * next; next++)
             wish[next] = i + RT_TOPK_GROUP < count ? i + RT_TOPK_GROUP : count;
     }

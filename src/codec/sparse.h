@@ -14,7 +14,9 @@
 #include "codec.h"
 
 /* wish[0 .. nranks]: range i would be wish[i] to wish[i + 1]. Multiples of RT_TOPK_GROUP but for the end, `count`. */
-void rt_sparse_wish(const void *values, size_t count, const struct rt_cut *cut, uint32_t nranks, uint64_t *wish);
+/* `found`: of the selection, or NULL; then all values are looked at. */
+void rt_sparse_wish(const void *values, size_t count, const struct rt_cut *cut, const struct rt_topk_found *found,
+                    uint32_t nranks, uint64_t *wish);
 
 /*
  * bounds[0 .. nranks] from all ranks' wishes, [nranks][nranks + 1]; the same on all ranks. RINGTREE_MISMATCH names

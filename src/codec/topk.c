@@ -16,14 +16,14 @@
 
 #define RAW 255
 #define BLOCKS (RT_TOPK_GROUP / RT_BLOCK) /* of a group */
-#define WORDS (RT_BLOCK / 64)             /* of a block's marks */
 #define LEVELS 127.0f
 
 /* The group that is being encoded: what is kept, and which blocks are raw. */
 struct group {
     const unsigned char *values; /* a whole group: the tensor's last one in `padded`, zeros after its end */
     size_t               count;
-    uint64_t             marks[RT_TOPK_GROUP / 64];
+    uint32_t             begin[BLOCKS + 1]; /* block b keeps kept[begin[b]] up to kept[begin[b + 1]] */
+    uint32_t             kept[RT_TOPK_GROUP + 64], places[RT_TOPK_GROUP + 64]; /* bits; places in the group or block */
     bool                 raw[BLOCKS];
     float                scale, inverse;
     float                padded[RT_TOPK_GROUP];
@@ -71,43 +71,66 @@ static uint32_t load_magnitude(const unsigned char *p)
 
 /* ------------------------------------------------------------------ encode */
 
-/*
- * Within the group that begins at element `first`: all from `magnitude` on before ties_end, all above it from
- * there.
- */
-static void mark_kept(struct group *group, uint64_t first, const struct rt_cut *cut)
+static bool is_kept(const struct rt_cut *cut, uint32_t bits, uint64_t at)
 {
-    const struct rt_codec_kernels *kernels = rt_codec_kernels();
-    const uint32_t with_ties = cut->magnitude ? cut->magnitude : 1;
-    uint64_t ties[RT_TOPK_GROUP / 64];
-    if (cut->ties_end >= first + RT_TOPK_GROUP) {
-        kernels->mark(group->marks, group->values, RT_TOPK_GROUP, with_ties);
-        return;
+    const uint32_t magnitude = bits & 0x7fffffff;
+    return magnitude > cut->magnitude || (magnitude == cut->magnitude && magnitude && at < cut->ties_end);
+}
+
+/* Appends those that the cut keeps. `first`: the element where their places count from. */
+static uint32_t keep(struct group *group, uint32_t kept, const uint32_t *values, const uint32_t *places, size_t count,
+                     uint64_t first, const struct rt_cut *cut)
+{
+    for (size_t i = 0; i < count; i++) { /* written first and counted then: no branch that cannot be foreseen */
+        group->kept[kept] = values[i];
+        group->places[kept] = places[i];
+        kept += is_kept(cut, values[i], first + places[i]);
     }
-    kernels->mark(group->marks, group->values, RT_TOPK_GROUP, cut->magnitude + 1);
-    if (cut->ties_end <= first) return;
-    kernels->mark(ties, group->values, RT_TOPK_GROUP, with_ties);
-    for (uint64_t i = 0; i < cut->ties_end - first; i++) group->marks[i / 64] |= ties[i / 64] & 1ull << i % 64;
-}
-
-/* Goes through the marks of block `b`: *at is the next kept element of the group, false when there is no more. */
-static bool next_kept(struct group *group, size_t b, size_t *at)
-{
-    for (size_t word = b * WORDS; word < (b + 1) * WORDS; word++)
-        if (group->marks[word]) {
-            *at = word * 64 + (size_t)__builtin_ctzll(group->marks[word]);
-            group->marks[word] &= group->marks[word] - 1;
-            return true;
-        }
-    return false;
-}
-
-static uint32_t kept_in(const struct group *group, size_t b)
-{
-    uint32_t kept = 0;
-    for (size_t word = b * WORDS; word < (b + 1) * WORDS; word++)
-        kept += (uint32_t)__builtin_popcountll(group->marks[word]);
     return kept;
+}
+
+/* Goes over all values of the group that begins at element `first`. */
+static void keep_by_looking(struct group *group, uint64_t first, const struct rt_cut *cut)
+{
+    const uint32_t with_ties = cut->magnitude ? cut->magnitude : 1;
+    uint32_t kept = 0;
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        const uint64_t begin = first + b * RT_BLOCK;
+        const uint32_t least = cut->ties_end > begin ? with_ties : cut->magnitude + 1;
+        uint32_t *values = group->kept + kept, *places = group->places + kept;
+        group->begin[b] = kept;
+        size_t now = rt_codec_kernels()->collect(values, places, group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK,
+                                                 least);
+        if (cut->ties_end > begin && cut->ties_end < begin + RT_BLOCK)
+            kept = keep(group, kept, values, places, now, begin, cut);
+        else kept += (uint32_t)now;
+    }
+    group->begin[BLOCKS] = kept;
+}
+
+/* The same from what the selection found in this group, without looking at the values. */
+static void keep_found(struct group *group, uint64_t first, const struct rt_part *part)
+{
+    const struct rt_topk_found *found = part->found;
+    const uint64_t number = (first - found->first) / RT_TOPK_GROUP;
+    const uint32_t from = found->begin[number], count = found->begin[number + 1] - from;
+    const uint32_t kept = keep(group, 0, found->values + from, found->places + from, count, first, &part->cut);
+    uint32_t at = 0;
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        group->begin[b] = at;
+        for (; at < kept && group->places[at] < (b + 1) * RT_BLOCK; at++) group->places[at] -= b * RT_BLOCK;
+    }
+    group->begin[BLOCKS] = kept;
+}
+
+static uint32_t peak_of(const struct group *group, size_t b)
+{
+    uint32_t peak = 0;
+    for (uint32_t i = group->begin[b]; i < group->begin[b + 1]; i++) {
+        const uint32_t magnitude = group->kept[i] & 0x7fffffff;
+        if (magnitude > peak) peak = magnitude;
+    }
+    return peak;
 }
 
 /* Chooses the raw blocks, and the scale of the others. */
@@ -115,10 +138,8 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
 {
     uint32_t group_peak = 0;
     for (size_t b = 0; b < blocks_of(group->count); b++) {
-        const uint32_t kept = kept_in(group, b);
+        const uint32_t kept = group->begin[b + 1] - group->begin[b], peak = peak_of(group, b);
         const size_t count = block_count(group->count, b);
-        uint32_t peak = 0;
-        if (kept) peak = rt_codec_kernels()->peak(group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK);
         group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
         report->nonfinite_blocks += peak >= RT_INFINITE;
         if (!group->raw[b]) report->kept += kept;
@@ -131,45 +152,48 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
     if (group->scale > RT_MOST_SCALE8) group->scale = RT_MOST_SCALE8;
 }
 
+/* Value i of the group as int8; what is left of it goes into the residual at its place in the block. */
+static void encode_int8(const struct group *group, uint32_t i, unsigned char *to, unsigned char *residual)
+{
+    const float value = load_float((const unsigned char *)&group->kept[i]);
+    const float rounded = value * group->inverse + 0x1.8p23f; /* see kernels.inc */
+    uint32_t code;
+    memcpy(&code, &rounded, sizeof code);
+    *to = (unsigned char)code;
+    const float left = value - (float)(int8_t)*to * group->scale;
+    if (residual) memcpy(residual + group->places[i] * sizeof left, &left, sizeof left);
+}
+
 /* The places and values of block `b`; what is sent leaves the residual. Returns how many. */
-static uint32_t encode_kept(struct group *group, size_t b, size_t value_bytes, unsigned char *to,
+static uint32_t encode_kept(const struct group *group, size_t b, size_t value_bytes, unsigned char *to,
                             unsigned char *residual)
 {
-    const uint32_t kept = kept_in(group, b);
-    unsigned char *places = to, *values = to + kept;
-    size_t at;
-    while (next_kept(group, b, &at)) {
-        const float value = load_float(group->values + at * sizeof value);
-        float sent = value;
-        if (value_bytes == 1) {
-            const float rounded = value * group->inverse + 0x1.8p23f; /* see kernels.inc */
-            uint32_t code;
-            memcpy(&code, &rounded, sizeof code);
-            *values = (unsigned char)code;
-            sent = (float)(int8_t)*values * group->scale;
-        } else memcpy(values, &value, sizeof value);
-        *places++ = (unsigned char)(at % RT_BLOCK);
-        values += value_bytes;
-        const float left = value - sent;
-        if (residual) memcpy(residual + at * sizeof left, &left, sizeof left);
-    }
+    const uint32_t from = group->begin[b], kept = group->begin[b + 1] - from;
+    for (uint32_t i = 0; i < kept; i++) to[i] = (unsigned char)group->places[from + i];
+    to += kept;
+    if (value_bytes == 1)
+        for (uint32_t i = 0; i < kept; i++) encode_int8(group, from + i, to + i, residual);
+    else memcpy(to, group->kept + from, kept * sizeof(float));
+    for (uint32_t i = 0; value_bytes != 1 && residual && i < kept; i++)
+        memset(residual + group->places[from + i] * sizeof(float), 0, sizeof(float));
     return kept;
 }
 
 /* Returns where the next group's blocks begin. `counts` are the group's. */
-static unsigned char *encode_group(struct group *group, size_t value_bytes, unsigned char *counts, unsigned char *to,
-                                   unsigned char *residual)
+static unsigned char *encode_group(const struct group *group, size_t value_bytes, unsigned char *counts,
+                                   unsigned char *to, unsigned char *residual)
 {
     for (size_t b = 0; b < blocks_of(group->count); b++) {
         const size_t count = block_count(group->count, b), at = b * RT_BLOCK * sizeof(float);
+        unsigned char *left = residual ? residual + at : NULL;
         if (!group->raw[b]) {
-            counts[b] = (unsigned char)encode_kept(group, b, value_bytes, to, residual);
+            counts[b] = (unsigned char)encode_kept(group, b, value_bytes, to, left);
             to += counts[b] * (1 + value_bytes);
             continue;
         }
         counts[b] = RAW;
         memcpy(to, group->values + at, count * sizeof(float));
-        if (residual) memset(residual + at, 0, count * sizeof(float));
+        if (left) memset(left, 0, count * sizeof(float));
         to += count * sizeof(float);
     }
     return to;
@@ -189,7 +213,8 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
             memset(group.padded, 0, sizeof group.padded);
             group.values = memcpy(group.padded, group.values, group.count * sizeof(float));
         }
-        mark_kept(&group, part->first + i, &part->cut);
+        if (part->found) keep_found(&group, part->first + i, part);
+        else keep_by_looking(&group, part->first + i, &part->cut);
         look(&group, value_bytes, report);
         if (value_bytes == 1) memcpy(scales + i / RT_TOPK_GROUP * sizeof(float), &group.scale, sizeof group.scale);
         to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual);

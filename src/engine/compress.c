@@ -47,6 +47,7 @@ void rt_compress_close(struct rt_compressor *c)
     free(c->results);
     free(c->tensor);
     free(c->scratch);
+    free(c->sum_scratch);
     free(c->wishes);
     free(c);
 }
@@ -94,6 +95,7 @@ static ringtree_status begin(struct rt_engine *engine, struct rt_operation *op, 
     memset(c->cuts, 0, engine->fabric.nranks * sizeof *c->cuts);
     c->gather = c->up = c->own = (struct rt_cursor){ 0 };
     c->prepared = NULL;
+    c->found.whole = false;
     c->wish_stage = 0;
     c->ready = !selects;
     c->begun = true;

@@ -101,6 +101,7 @@ struct rt_compressor {
     struct rt_result *results;    /* per owner */
     uint64_t         rounds, missing; /* missing: pieces of results */
     size_t           piece; /* most elements of one */
+    struct rt_topk_found found;  /* of a selection from the whole contribution */
     bool             begun, ready; /* ready: topk has selected */
     struct rt_cursor gather, up, own;
     unsigned char   *codes[2]; /* a slot each: of this rank's own sum, of a result */
@@ -108,8 +109,8 @@ struct rt_compressor {
     const unsigned char *prepared; /* topk: this rank's contribution, completed before the selection */
     float           *tensor;   /* topk without residual: the node's sum */
     size_t           tensor_count;
-    uint32_t        *scratch; /* of the selection */
-    size_t           scratch_count;
+    uint32_t        *scratch, *sum_scratch; /* of the selection; of that from a sum */
+    size_t           scratch_count, sum_scratch_count;
     uint64_t        *wishes; /* [nranks + 1][nranks + 1]: of each rank, then the ranges */
     uint32_t         wish_stage, wish_at;
 };

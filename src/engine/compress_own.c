@@ -42,6 +42,13 @@ static ringtree_status add(struct rt_engine *engine, struct rt_operation *op, co
     return RINGTREE_OK;
 }
 
+/* A sum that stays as it is. */
+static void divide(struct rt_engine *engine, const struct rt_operation *op, const struct rt_piece *piece)
+{
+    unsigned char *sum = rt_output_at(engine, op, piece);
+    if (op->call.divided_last) rt_divide(sum, sum, piece->count, op->call.type, engine->fabric.nranks);
+}
+
 /* What the owner leaves out of the sum goes into its own residual, and so into the next step. */
 static ringtree_status encode(struct rt_engine *engine, struct rt_operation *op, const struct rt_piece *piece,
                               struct rt_error *error)
@@ -54,10 +61,14 @@ static ringtree_status encode(struct rt_engine *engine, struct rt_operation *op,
     part.cut = rt_cut_nonzero;
     if (compression->reselect && residual)
         part.cut = rt_topk_select(sum, part.first, part.count, rt_topk_kept(&compression->codec, part.count),
-                                  c->scratch);
+                                  c->sum_scratch);
     c->own.length = rt_codec_encode(&compression->codec, &part, sum, residual ? sum : NULL, c->codes[1],
                                     compression->report ? &compression->report->codec : NULL);
     if (residual) rt_codec_prepare(sum, residual, piece->count);
+    if (!residual && compression->codec.kind == RT_CODEC_TOPK && compression->codec.values == RT_VALUES_FLOAT32) {
+        divide(engine, op, piece); /* all of the sum was kept as it is: decoding would give the same bits */
+        return RINGTREE_OK;
+    }
     return rt_piece_deliver(engine, op, piece, c->codes[1], c->own.length, engine->fabric.rank, error);
 }
 
@@ -113,13 +124,6 @@ static ringtree_status stage_advance(struct rt_engine *engine, struct rt_operati
     }
 }
 
-/* After reduce_scatter's sum, which stays as it is. */
-static void finish_sum(struct rt_engine *engine, struct rt_operation *op, const struct rt_piece *piece)
-{
-    unsigned char *sum = rt_output_at(engine, op, piece);
-    if (op->call.divided_last) rt_divide(sum, sum, piece->count, op->call.type, engine->fabric.nranks);
-}
-
 static ringtree_status piece_own(struct rt_engine *engine, struct rt_operation *op, const struct rt_piece *piece,
                                  struct rt_error *error)
 {
@@ -133,7 +137,7 @@ static ringtree_status piece_own(struct rt_engine *engine, struct rt_operation *
         if (stage == FETCH && !rt_has_up(op)) own->stage = SEND;
         else own->stage = stage + 1;
     }
-    if (!rt_has_results(op)) finish_sum(engine, op, piece);
+    if (!rt_has_results(op)) divide(engine, op, piece);
     return RINGTREE_OK;
 }
 

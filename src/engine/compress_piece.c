@@ -70,7 +70,8 @@ size_t rt_encode_own(struct rt_engine *engine, const struct rt_operation *op, co
                      const unsigned char *values, unsigned char *bytes)
 {
     const struct rt_compression *compression = &op->compression;
-    const struct rt_part part = rt_part_of(engine, op, piece, !rt_has_up(op));
+    struct rt_part part = rt_part_of(engine, op, piece, !rt_has_up(op));
+    if (engine->compressor->found.whole) part.found = &engine->compressor->found;
     float *residual = rt_residual_at(engine, op, piece);
     if (compression->momentum > 0 && compression->codec.kind == RT_CODEC_TOPK)
         rt_momentum_mask(compression->state->momentum + rt_own_place(engine, op, piece), values, part.first, part.count,

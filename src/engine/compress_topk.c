@@ -53,6 +53,10 @@ ringtree_status rt_topk_memory(struct rt_engine *engine, const struct rt_operati
                        rt_topk_scratch(count, rt_topk_kept(&op->compression.codec, count)), sizeof *c->scratch);
     if (adds_node(engine, op) && !op->compression.codec.feedback)
         enough = enough && grow(&c->tensor, &c->tensor_count, count, sizeof *c->tensor);
+    if (op->compression.reselect)
+        enough = enough && grow(&c->sum_scratch, &c->sum_scratch_count,
+                                rt_topk_scratch(c->piece, rt_topk_kept(&op->compression.codec, c->piece)),
+                                sizeof *c->sum_scratch);
     if (rt_ranges_balanced(engine, op) && !c->wishes)
         enough = enough && (c->wishes = malloc((size_t)(n + 1) * (n + 1) * sizeof *c->wishes));
     if (enough) return RINGTREE_OK;
@@ -73,7 +77,7 @@ static ringtree_status gather_piece(struct rt_engine *engine, struct rt_operatio
 {
     struct rt_compressor *c = engine->compressor;
     const uint32_t self = engine->fabric.rank;
-    const uint32_t leader = rt_has_up(op) ? rt_leader(c->squad, c->squad->node_of[self], piece->owner) : self;
+    const uint32_t leader = rt_leader(c->squad, c->squad->node_of[self], piece->owner);
     if (leader != self)
         return rt_piece_send(engine, op, leader == piece->owner ? RT_TO_OWNER : RT_UP, leader, piece,
                              rt_input_at(engine, op, piece), piece->count * sizeof(float), &c->gather.blocked, error);
@@ -82,21 +86,13 @@ static ringtree_status gather_piece(struct rt_engine *engine, struct rt_operatio
     return rt_values_fetch(engine, op, &c->gather, piece, sum, error);
 }
 
-/* Is the piece a part of what this rank gives? */
-static bool gives(const struct rt_engine *engine, const struct rt_operation *op, const struct rt_piece *piece)
-{
-    if (op->call.frame.collective == RINGTREE_ALL_GATHER) return piece->owner == engine->fabric.rank;
-    return op->call.frame.collective != RINGTREE_BROADCAST || rt_compress_root(op) == engine->fabric.rank;
-}
-
 static ringtree_status gather(struct rt_engine *engine, struct rt_operation *op, bool *moved, struct rt_error *error)
 {
     struct rt_compressor *c = engine->compressor;
     const uint32_t n = engine->fabric.nranks, shift = c->squad->node_of[engine->fabric.rank] + 1;
     while (!c->gather.done) {
         struct rt_piece piece;
-        if (rt_piece_of(c, c->squad->order[(c->gather.turn + shift) % n], c->gather.round, &piece) &&
-            gives(engine, op, &piece)) {
+        if (rt_piece_of(c, c->squad->order[(c->gather.turn + shift) % n], c->gather.round, &piece)) {
             ringtree_status status = gather_piece(engine, op, &piece, error);
             if (status != RINGTREE_OK) return status;
             *moved = true;
@@ -105,11 +101,34 @@ static ringtree_status gather(struct rt_engine *engine, struct rt_operation *op,
         const uint64_t round = c->gather.round + (turn == n);
         c->gather = (struct rt_cursor){ .round = round, .turn = turn % n, .done = round >= c->rounds };
     }
-    c->prepared = base_of(engine, op);
     return RINGTREE_OK;
 }
 
 /* ---- the selection */
+
+/* Is this rank's contribution in one piece, and complete with what this rank has? */
+static bool selects_whole(const struct rt_engine *engine, const struct rt_operation *op)
+{
+    return op->call.frame.collective != RINGTREE_REDUCE_SCATTER && !adds_node(engine, op);
+}
+
+/* From all of it at once, completing it in the same pass. */
+static void select_whole(struct rt_engine *engine, const struct rt_operation *op)
+{
+    struct rt_compressor *c = engine->compressor;
+    const struct rt_compression *compression = &op->compression;
+    const uint32_t self = engine->fabric.rank;
+    const struct rt_piece all = { self, 0, op->call.frame.collective == RINGTREE_ALL_GATHER ? c->begin[self] : 0,
+                                  op->call.count };
+    struct rt_topk_source source = { .values = op->call.input, .factor = compression->momentum };
+    if (compression->codec.feedback) {
+        source.residual = compression->state->residual;
+        source.momentum = compression->state->momentum;
+    }
+    const struct rt_cut cut = rt_topk_find(&source, rt_part_of(engine, op, &all, false).first, all.count,
+                                           rt_topk_kept(&compression->codec, all.count), c->scratch, &c->found);
+    for (uint32_t owner = 0; owner < engine->fabric.nranks; owner++) c->cuts[owner] = cut;
+}
 
 static struct rt_cut cut_of(struct rt_engine *engine, const struct rt_operation *op, const struct rt_piece *range)
 {
@@ -119,22 +138,29 @@ static struct rt_cut cut_of(struct rt_engine *engine, const struct rt_operation 
                           engine->compressor->scratch);
 }
 
-/* Of all of it at once, unless it consists of blocks or only some ranges are here. */
-static void select_cuts(struct rt_engine *engine, const struct rt_operation *op)
+/* From each range that this rank leads. */
+static void select_ranges(struct rt_engine *engine, const struct rt_operation *op)
 {
     struct rt_compressor *c = engine->compressor;
     const uint32_t self = engine->fabric.rank;
-    const bool whole = op->call.frame.collective == RINGTREE_BROADCAST ||
-                       (op->call.frame.collective == RINGTREE_ALL_REDUCE && !adds_node(engine, op));
-    const struct rt_piece all = { self, 0, 0, op->call.count };
-    const struct rt_cut one = whole && gives(engine, op, &all) ? cut_of(engine, op, &all) : rt_cut_nonzero;
     for (uint32_t owner = 0; owner < engine->fabric.nranks; owner++) {
         const struct rt_piece range = { owner, 0, c->begin[owner], (size_t)(c->end[owner] - c->begin[owner]) };
-        c->cuts[owner] = one;
-        if (whole || range.count == 0 || !gives(engine, op, &range)) continue;
-        if (!rt_has_up(op) || rt_leader(c->squad, c->squad->node_of[self], owner) == self)
+        if (range.count && rt_leader(c->squad, c->squad->node_of[self], owner) == self)
             c->cuts[owner] = cut_of(engine, op, &range);
     }
+}
+
+/* OK: all is selected that this rank gives. */
+static ringtree_status select_all(struct rt_engine *engine, struct rt_operation *op, bool *moved,
+                                  struct rt_error *error)
+{
+    const bool whole = selects_whole(engine, op), root = rt_compress_root(op) == engine->fabric.rank;
+    ringtree_status status = whole ? RINGTREE_OK : gather(engine, op, moved, error);
+    if (status != RINGTREE_OK) return status;
+    if (whole && (root || rt_compress_root(op) == RT_NONE)) select_whole(engine, op);
+    engine->compressor->prepared = base_of(engine, op);
+    if (!whole) select_ranges(engine, op);
+    return RINGTREE_OK;
 }
 
 /* ---- the ranges */
@@ -201,12 +227,13 @@ ringtree_status rt_topk_advance(struct rt_engine *engine, struct rt_operation *o
 {
     struct rt_compressor *c = engine->compressor;
     const uint32_t n = engine->fabric.nranks;
-    ringtree_status status = gather(engine, op, moved, error);
-    if (status == RINGTREE_OK && c->wish_stage == SELECT) {
+    ringtree_status status = RINGTREE_OK;
+    if (c->wish_stage == SELECT) {
         const bool balanced = rt_ranges_balanced(engine, op);
-        select_cuts(engine, op);
+        status = select_all(engine, op, moved, error);
+        if (status != RINGTREE_OK) return status;
         if (balanced)
-            rt_sparse_wish(c->prepared, op->call.count, &c->cuts[0], n,
+            rt_sparse_wish(c->prepared, op->call.count, &c->cuts[0], c->found.whole ? &c->found : NULL, n,
                            c->wishes + (size_t)engine->fabric.rank * (n + 1));
         c->wish_stage = balanced ? SEND : DONE;
         c->wish_at = 0;

@@ -58,7 +58,7 @@ EVERY_PATH(ranges_hold_as_many_kept_elements_each)
         const uint32_t n = nranks[k];
         uint64_t wishes[RANKS_MAX * (RANKS_MAX + 1)], bounds[RANKS_MAX + 1], equal[RANKS_MAX + 1];
         fill_ranks(n);
-        for (uint32_t r = 0; r < n; r++) rt_sparse_wish(values[r], COUNT, &cuts[r], n, wishes + r * (n + 1));
+        for (uint32_t r = 0; r < n; r++) rt_sparse_wish(values[r], COUNT, &cuts[r], NULL, n, wishes + r * (n + 1));
         CHECK_EQ(rt_sparse_bounds(wishes, COUNT, n, bounds, NULL), RINGTREE_OK);
         for (uint32_t i = 0; i <= n; i++) equal[i] = (uint64_t)COUNT * i / n;
         const struct load balanced = load_of(values, cuts, bounds, n), plain = load_of(values, cuts, equal, n);
@@ -77,7 +77,7 @@ TEST(bounds_are_ranges_whatever_the_inputs)
                 for (uint32_t r = 0; r < n; r++) {
                     fill_inputs(values[0], count, (enum inputs)inputs, r, 1);
                     const struct rt_cut cut = rt_topk_select(values[0], 0, count, count / 100 + 1, NULL);
-                    rt_sparse_wish(values[0], count, &cut, n, wishes + r * (n + 1));
+                    rt_sparse_wish(values[0], count, &cut, NULL, n, wishes + r * (n + 1));
                 }
                 CHECK_EQ(rt_sparse_bounds(wishes, count, n, bounds, NULL), RINGTREE_OK);
                 CHECK(bounds[0] == 0 && bounds[n] == count);
@@ -142,7 +142,7 @@ TEST(with_selection_by_the_owner_each_rank_receives_two_arrays_worth_whatever_th
         uint64_t wishes[16 * 17], bounds[17];
         float *owned = new_floats(COUNT);
         fill_ranks(n);
-        for (uint32_t r = 0; r < n; r++) rt_sparse_wish(values[r], COUNT, &cuts[r], n, wishes + r * (n + 1));
+        for (uint32_t r = 0; r < n; r++) rt_sparse_wish(values[r], COUNT, &cuts[r], NULL, n, wishes + r * (n + 1));
         CHECK_EQ(rt_sparse_bounds(wishes, COUNT, n, bounds, NULL), RINGTREE_OK);
         const struct volume all = sum_ranges(n, bounds, NULL), selected = sum_ranges(n, bounds, owned);
         const double one = COUNT / 100 * 5.5 + COUNT / 256 + 100; /* bytes of one rank's kept elements */
