@@ -37,6 +37,7 @@ enum rt_setting {
     RT_VERBS_RETRY,      /* u64, 7 */
     RT_VERBS_QPS,        /* u64, 1: per port */
     RT_VERBS_SLOT_BYTES, /* size, 128K; by default less for many ranks */
+    RT_VERBS_REGISTER,   /* bool, 1 */
     RT_VERBS_ODP,        /* bool, 0 */
     RT_VERBS_FAILOVER,   /* text: "", port, off */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
