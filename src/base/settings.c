@@ -103,6 +103,9 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "them"),
     [RT_CALIBRATE_MS] = NUMBER("CALIBRATE_MS", "ms", "20", 1, 10000,
         "the most that measuring links at the start may take"),
+    [RT_REVIEW_EVERY] = NUMBER("REVIEW_EVERY", "", "0", 0, UINT32_MAX,
+        "after so many collectives the ranks compare what they took with what was predicted, and plan anew where it "
+        "was off by over 2; then a run's algorithms, and with them its last bits, depend on time; 0: never"),
     [RT_CACHE_DIR] = TEXT("CACHE_DIR", "",
         "directory where measurements of links are kept; empty: ringtree in XDG_CACHE_HOME or ~/.cache"),
     [RT_TUNE_FILE] = TEXT("TUNE_FILE", "",

@@ -46,6 +46,7 @@ enum rt_setting {
     RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_CALIBRATE,        /* text: "", off, cached, always: whether links are measured at the start */
     RT_CALIBRATE_MS,     /* u64, 20: most that it takes */
+    RT_REVIEW_EVERY,     /* u64, 0: collectives between two reviews of the planner's costs; 0 = never */
     RT_CACHE_DIR,        /* text: where measurements are kept; "" = XDG_CACHE_HOME/ringtree or ~/.cache/ringtree */
     RT_TUNE_FILE,        /* text: the planner's table, by ringtree-tune */
     RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */
