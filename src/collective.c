@@ -97,7 +97,7 @@ bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, s
     return true;
 }
 
-ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
 {
     static const struct rt_plan nowhere = { .method = RT_BY_NOTHING };
     const struct rt_plan *plan = &nowhere;
@@ -111,7 +111,7 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     call->frame.plan = plan->told;
     if (plan->method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan->method == RT_BY_DIRECT && !request && is_alone(comm)) {
-        remember(comm, call);
+        if (!comm->settings.number[RT_REVIEW_EVERY]) remember(comm, call);
         return rt_engine_direct(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
     }
     rt_engine_lock(comm->engine);
@@ -126,6 +126,29 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
     operation->slice_bytes = plan->slice_bytes;
     operation->call = *call;
     return begin(comm, operation, NULL, request);
+}
+
+/* With RINGTREE_REVIEW_EVERY: all calls are counted, alike on all ranks, and blocking ones timed. */
+static ringtree_status start_timed(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+{
+    ringtree_status status = RINGTREE_OK;
+    if (++comm->planner.calls % comm->settings.number[RT_REVIEW_EVERY] == 0) status = rt_review(comm);
+    if (status != RINGTREE_OK) return give_up(comm, status);
+    const ringtree_collective collective = (ringtree_collective)call->frame.collective;
+    const size_t bytes = plan_bytes(call);
+    const uint32_t root = call->frame.root;
+    const bool timed = !request && is_alone(comm);
+    const uint64_t begun = rt_now_ns(&rt_system_clock);
+    status = start_call(comm, call, request);
+    const uint64_t took = rt_now_ns(&rt_system_clock) - begun;
+    if (timed && status == RINGTREE_OK) rt_review_note(comm, collective, bytes, root, (double)took * 1e-9);
+    return status;
+}
+
+ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+{
+    if (comm->settings.number[RT_REVIEW_EVERY]) return start_timed(comm, call, request);
+    return start_call(comm, call, request);
 }
 
 ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, struct rt_transfer *sends,

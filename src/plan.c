@@ -192,8 +192,15 @@ static ringtree_status choose(const ringtree_comm *comm, ringtree_collective col
     if (!best)
         return rt_fail(error, RINGTREE_UNSUPPORTED, "no algorithm for %s", ringtree_collective_name(collective));
     *plan = rt_plan_of(best);
+    if (comm->settings.number[RT_REVIEW_EVERY]) plan->told = (uint8_t)(1 + (best - options));
     if (!forced && comm->planner.tuner) return rt_plan_ask_tuner(comm, collective, bytes, options, count, plan, error);
     return RINGTREE_OK;
+}
+
+struct rt_kept_plan *rt_plan_kept(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root)
+{
+    const uint64_t mixed = (bytes + root) * UINT64_C(0x9e3779b97f4a7c15);
+    return &comm->planner.kept[collective][mixed >> 32 & (RT_PLANS_KEPT - 1)];
 }
 
 void rt_plan_forget(ringtree_comm *comm)
@@ -205,13 +212,12 @@ void rt_plan_forget(ringtree_comm *comm)
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
                                const struct rt_plan **plan, struct rt_error *error)
 {
-    const uint64_t mixed = (bytes + root) * UINT64_C(0x9e3779b97f4a7c15);
-    struct rt_kept_plan *kept = &comm->planner.kept[collective][mixed >> 32 & (RT_PLANS_KEPT - 1)];
+    struct rt_kept_plan *kept = rt_plan_kept(comm, collective, bytes, root);
     if (!kept->known || kept->bytes != bytes || kept->root != root) {
         struct rt_plan made;
         ringtree_status status = choose(comm, collective, bytes, root, &made, error);
         if (status != RINGTREE_OK) return status;
-        *kept = (struct rt_kept_plan){ true, bytes, root, made };
+        *kept = (struct rt_kept_plan){ true, bytes, root, made, 0, 0 };
     }
     *plan = &kept->plan;
     return RINGTREE_OK;

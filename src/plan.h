@@ -19,6 +19,8 @@ struct rt_kept_plan {
     size_t         bytes;
     uint32_t       root;
     struct rt_plan plan;
+    uint32_t       seen;  /* blocking calls since the last review, */
+    float          ratio; /* and the sum of measured / predicted of them */
 };
 #define RT_PLANS_KEPT 4 /* per collective; a power of two */
 
@@ -28,6 +30,7 @@ struct rt_planner {
     struct rt_sites     sites;
     ringtree_tuner      tuner;
     void               *tuner_context;
+    uint64_t            calls; /* collectives, where RINGTREE_REVIEW_EVERY counts them */
     struct rt_kept_plan kept[RINGTREE_COLLECTIVE_COUNT][RT_PLANS_KEPT];
 };
 
@@ -38,6 +41,9 @@ ringtree_status rt_planner_open(ringtree_comm *comm, struct rt_error *error);
  * RINGTREE_ALGORITHM asks for what is impossible here; RINGTREE_INVALID_ARGUMENT: the tuner does. */
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
                                const struct rt_plan **plan, struct rt_error *error);
+
+/* Where the plan of such a call is kept, if it is. */
+struct rt_kept_plan *rt_plan_kept(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root);
 
 /* Forget what was planned: costs or the tuner have changed. */
 void rt_plan_forget(ringtree_comm *comm);
@@ -54,6 +60,14 @@ struct rt_plan_link {
     bool              shared;
 };
 struct rt_plan_link rt_plan_link(const ringtree_comm *comm);
+
+/*
+ * RINGTREE_REVIEW_EVERY: before every so many collectives the ranks exchange what calls took; where it was off by over
+ * 2 on all of them the way's correction at that size changes, on all alike, and plans are made anew. Collective.
+ */
+ringtree_status rt_review(ringtree_comm *comm);
+/* A blocking call took so long on this rank. */
+void rt_review_note(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root, double seconds);
 
 /* ---- between the planner's files */
 

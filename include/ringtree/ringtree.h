@@ -150,7 +150,10 @@ const char *ringtree_status_name(ringtree_status status);
  * Otherwise it returns at once, and the buffers stay borrowed until ringtree_wait() or ringtree_test() finishes
  * the request. Requests on one communicator run in the order in which they were started.
  *
- * All ranks get the same bits. The same plan on the same inputs gives the same bits again, whatever the timing.
+ * All ranks get the same bits. The same plan on the same inputs gives the same bits again, whatever the timing. Plans
+ * are the same in every run with the same settings, ranks, placement and kept measurement (RINGTREE_CALIBRATE); but
+ * not with RINGTREE_REVIEW_EVERY, which lets the ranks change plans while they run, and every so many collectives
+ * waits, even in a call with a request, until all ranks have made it.
  *
  * Each returns one of, with the sentence in ringtree_last_error(comm):
  * RINGTREE_INVALID_ARGUMENT  this call had no effect

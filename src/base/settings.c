@@ -27,7 +27,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "forces an algorithm: a name such as ring for every collective, or a list such as "
         "all_reduce=ring,broadcast=tree; empty: chosen for each call; an impossible one is an error"),
     [RT_TRANSPORTS] = TEXT("TRANSPORTS", "shm,verbs,tcp",
-        "transports that may be used, preferred first; tcp alone switches shared memory off"),
+        "transports that may be used, of shm, verbs, ucx and tcp, preferred first; tcp alone switches shared memory "
+        "off"),
     [RT_INTERFACE] = TEXT("INTERFACE", "",
         "network interfaces to use: beginnings of names (eth,ib), exact names (=eth0,eth1), or all but these "
         "(^docker,lo); empty: all, with loopback, link-local and container bridges last"),
@@ -77,6 +78,9 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_VERBS_SLOT_BYTES] = SIZE("VERBS_SLOT_BYTES", "128K", 4 * KIB, 64 * MIB,
         "size of one slice on a verbs link, in pinned memory; unless it is set, less in communicators of more than 128 "
         "ranks, down to 16K"),
+    [RT_VERBS_REGISTER] = BOOL("VERBS_REGISTER", "1",
+        "long slices are sent from the caller's memory, whose registration with the device is kept until it is freed "
+        "or others need the room; 0: they are copied"),
     [RT_VERBS_ODP] = BOOL("VERBS_ODP", "0",
         "1: memory is registered with on-demand paging where the device can, so that it is not pinned"),
     [RT_VERBS_FAILOVER] = CHOICE("VERBS_FAILOVER", "port off",
@@ -100,6 +104,9 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "them"),
     [RT_CALIBRATE_MS] = NUMBER("CALIBRATE_MS", "ms", "20", 1, 10000,
         "the most that measuring links at the start may take"),
+    [RT_REVIEW_EVERY] = NUMBER("REVIEW_EVERY", "", "0", 0, UINT32_MAX,
+        "after so many collectives the ranks compare what they took with what was predicted, and plan anew where it "
+        "was off by over 2; then a run's algorithms, and with them its last bits, depend on time; 0: never"),
     [RT_CACHE_DIR] = TEXT("CACHE_DIR", "",
         "directory where measurements of links are kept; empty: ringtree in XDG_CACHE_HOME or ~/.cache"),
     [RT_TUNE_FILE] = TEXT("TUNE_FILE", "",

@@ -37,6 +37,7 @@ enum rt_setting {
     RT_VERBS_RETRY,      /* u64, 7 */
     RT_VERBS_QPS,        /* u64, 1: per port */
     RT_VERBS_SLOT_BYTES, /* size, 128K; by default less for many ranks */
+    RT_VERBS_REGISTER,   /* bool, 1 */
     RT_VERBS_ODP,        /* bool, 0 */
     RT_VERBS_FAILOVER,   /* text: "", port, off */
     RT_DIRECT,           /* bool, 1: direct shared-memory paths */
@@ -45,6 +46,7 @@ enum rt_setting {
     RT_SHM_READS,        /* text: on, off, empty: measured */
     RT_CALIBRATE,        /* text: "", off, cached, always: whether links are measured at the start */
     RT_CALIBRATE_MS,     /* u64, 20: most that it takes */
+    RT_REVIEW_EVERY,     /* u64, 0: collectives between two reviews of the planner's costs; 0 = never */
     RT_CACHE_DIR,        /* text: where measurements are kept; "" = XDG_CACHE_HOME/ringtree or ~/.cache/ringtree */
     RT_TUNE_FILE,        /* text: the planner's table, by ringtree-tune */
     RT_COMPRESS_BELOW,   /* size a second, 2G: links as fast as that are never compressed */

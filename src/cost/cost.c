@@ -54,6 +54,21 @@ double rt_cost_correction(const struct rt_costs *costs, const struct rt_sites *s
     return few * (1 - n.part) + many * n.part;
 }
 
+#define LEAST_CORRECTION 0.001f
+#define MOST_CORRECTION  1000.0f
+
+void rt_cost_correct(struct rt_costs *costs, const struct rt_sites *s, uint32_t way, size_t bytes, double factor)
+{
+    if (way >= RT_COST_WAYS) return;
+    const struct point n = point_of(log2_about(s->ranks) - 1, RT_COST_RANKS);
+    const struct point b = point_of((log2_about((double)bytes) - 3) / 3, RT_COST_SIZES);
+    for (uint32_t i = 0; i < 4; i++) {
+        float *at = &costs->correction[case_of(s)][way][n.at + i / 2][b.at + i % 2];
+        const float changed = *at * (float)factor;
+        *at = changed < LEAST_CORRECTION ? LEAST_CORRECTION : changed > MOST_CORRECTION ? MOST_CORRECTION : changed;
+    }
+}
+
 /* ---- algorithms */
 
 /* Ranks that share a core with others wait for the scheduler, round by round. */

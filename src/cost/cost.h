@@ -105,6 +105,8 @@ void rt_cost_predict(const struct rt_costs *costs, const struct rt_sites *sites,
 
 /* The row of `correction`; RT_COST_WAYS where the table has none. */
 uint32_t rt_cost_way(ringtree_collective collective, const struct rt_algorithm *algorithm);
+/* Changes the corrections around that size and number of ranks by `factor`, within bounds. */
+void rt_cost_correct(struct rt_costs *costs, const struct rt_sites *sites, uint32_t way, size_t bytes, double factor);
 /* The correction in force, and where it stands in the table: for fitting. */
 double rt_cost_correction(const struct rt_costs *costs, const struct rt_sites *sites, uint32_t way, size_t bytes);
 

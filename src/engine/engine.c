@@ -70,7 +70,7 @@ static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer,
 
 /* What all ranks must have alike, since plans are computed by each rank for itself. */
 static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS, RT_CALIBRATE,
-                                                   RT_COMPRESS_BELOW, RT_LINK_RATE,
+                                                   RT_REVIEW_EVERY, RT_COMPRESS_BELOW, RT_LINK_RATE,
                                                    RT_SLICE_BYTES };
 #define AGREED (sizeof agreed_settings / sizeof *agreed_settings)
 

@@ -215,7 +215,7 @@ static ringtree_status operation_advance(struct rt_engine *engine, bool *moved, 
     return rt_lanes_advance(engine, operation, moved, error);
 }
 
-#define ROUNDS_A_STEP 64
+#define ROUNDS_A_STEP 256
 
 bool rt_engine_progress(struct rt_engine *engine)
 {

@@ -173,4 +173,53 @@ TEST(tables_must_be_whole_and_equal_on_all_ranks)
     check_tables((struct tables){ { good, NULL }, RINGTREE_INVALID_SETTING, "rank 1" });
 }
 
+/* ---- plans are reviewed while the program runs */
+
+static const char *chosen_name(ringtree_comm *comm)
+{
+    static _Thread_local ringtree_way ways[RINGTREE_MOST_WAYS];
+    size_t number = 0;
+    IS(ringtree_plan_ways(comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, ways, RINGTREE_MOST_WAYS, &number),
+       RINGTREE_OK);
+    for (size_t i = 0; i < number; i++)
+        if (ways[i].chosen) return ways[i].name;
+    return "none";
+}
+
+static void review(struct rank *self)
+{
+    float in[1000], out[1000];
+    for (int i = 0; i < 1000; i++) in[i] = (float)self->rank + 1;
+    CHECK_EQ(strcmp(chosen_name(self->comm), "ring"), 0);
+    for (int i = 0; i < 100; i++) {
+        ringtree_request *request = NULL;
+        const bool started = i % 10 == 9; /* some calls are started and waited for, and cross the reviews too */
+        IS(ringtree_all_reduce(self->comm, in, out, 1000, RINGTREE_FLOAT32, RINGTREE_SUM, started ? &request : NULL),
+           RINGTREE_OK);
+        if (started) IS(ringtree_wait(&request), RINGTREE_OK);
+        CHECK(out[0] == 6 && out[999] == 6);
+    }
+    const char *name = chosen_name(self->comm);
+    snprintf(self->shared->text + 1024 * self->rank, 1024, "%s", name);
+    ranks_meet(self);
+    CHECK_EQ(strcmp(self->shared->text, name), 0);
+    CHECK_EQ(strcmp(name, "ring") != 0, self->argument != NULL);
+}
+
+TEST(a_prediction_that_is_far_off_is_corrected_on_all_ranks_when_a_review_is_asked_for)
+{
+    char file[128], text[MOST];
+    make_directory();
+    snprintf(file, sizeof file, "RINGTREE_TUNE_FILE=%s/table", directory);
+    size_t used = (size_t)snprintf(text, sizeof text, "ringtree costs 1\n");
+    for (int n = 2; n <= 8; n *= 2) /* it claims that a ring takes a hundredth of its time */
+        used += (size_t)snprintf(text + used, sizeof text - used, "correction tcp all_reduce ring %d 10 10 10 10 10 10 "
+                                                                  "10 10 10\n", n);
+    snprintf(text + used, sizeof text - used, "end\n");
+    write_text(file + strlen("RINGTREE_TUNE_FILE="), text);
+    const char *const with[] = { file, "RINGTREE_REVIEW_EVERY=20", NULL }, *const without[] = { file, NULL };
+    RANKS(review, .ranks = 3, .processes = 3, .transports = "tcp", .settings = with, .argument = file);
+    RANKS(review, .ranks = 3, .processes = 3, .transports = "tcp", .settings = without);
+}
+
 TEST_MAIN

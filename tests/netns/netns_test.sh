@@ -1,5 +1,5 @@
 #!/bin/sh
-# netns_test.sh PROGRAM: network namespaces on a bridge stand for separate hosts: nothing is shared but the network.
+# netns_test.sh PROGRAM [ucx]: network namespaces on a bridge stand for separate hosts: nothing is shared but the network.
 # Makes only namespaces of its own, and removes them however it ends. 77: skipped.
 set -eu
 program=$1
@@ -91,7 +91,7 @@ check()
     while [ $rank -lt "$size" ]; do
         grep -q "rank $rank of $size: $3 share its memory" "$work/out.$rank" || fail "$what: $rank shares otherwise"
         grep -q "on $2 nodes" "$work/out.$rank" || fail "$what: the plan sees other nodes"
-        grep -q "tcp" "$work/out.$rank" || fail "$what: the plan uses no TCP between hosts"
+        grep -q "transport .*$by" "$work/out.$rank" || fail "$what: the plan does not use $by between hosts"
         [ "$3" = 1 ] || grep -q "transport .*shm" "$work/out.$rank" || fail "$what: no shared memory inside hosts"
         rank=$((rank + 1))
     done
@@ -99,6 +99,7 @@ check()
 }
 
 settings=""
+by=tcp
 for host in 1 2 3 4; do add_host $host; done
 
 # IPv6 first: there is no IPv4 between the hosts yet.
@@ -117,6 +118,14 @@ done
 echo "ok: all of it went over eth0"
 settings="RINGTREE_INTERFACE=eth"
 check "four hosts, RINGTREE_INTERFACE" 4 1 "10.99.0.1:29521"
+
+if [ "${2:-}" = ucx ]; then
+    by=ucx
+    settings="RINGTREE_TRANSPORTS=shm,ucx"
+    check "two hosts, one rank each, over UCX" 2 1 "10.99.0.1:29524"
+    check "two hosts, three ranks each, over UCX" 2 3 "10.99.0.1:29525"
+    by=tcp
+fi
 
 what="an interface that does not exist"
 settings="RINGTREE_INTERFACE==nosuch0"

@@ -33,4 +33,73 @@ static const struct fixture ucx = { "ucx", &rt_transport_ucx, true, &none, ucx_s
 
 CONFORMANCE(ucx, &ucx)
 
+/* ---- processes */
+
+/* Rank 0 sends ten slices and is killed in the middle of the next; rank 1 must get the ten and then the loss. */
+static void sends_and_dies(struct rt_link *link, unsigned char *memory)
+{
+    struct rt_error error = { 0 };
+    uint64_t n = 0;
+    for (const uint64_t end = now_ms() + 15000; now_ms() < end;) {
+        const struct rt_frame frame = pair_frame(n, n < 10 ? 1000 : link->slot_bytes);
+        if (n < 10) pair_fill(memory, n, 1000);
+        const ringtree_status status = rt_transport_ucx.send(link, &frame, memory, &error);
+        CHECK_THAT(status <= RINGTREE_IN_PROGRESS, "%s", error.text);
+        n += status == RINGTREE_OK;
+        while (n <= 10 && rt_transport_ucx.sent(link, NULL) < n && now_ms() < end) continue;
+        if (n > 10 && status == RINGTREE_IN_PROGRESS) raise(SIGKILL);
+    }
+}
+
+static void receives_and_loses(struct rt_link *link)
+{
+    struct rt_error error = { 0 };
+    ringtree_status status = RINGTREE_OK;
+    uint64_t n = 0;
+    for (const uint64_t end = now_ms() + 15000; status <= RINGTREE_IN_PROGRESS && now_ms() < end;) {
+        const struct rt_frame frame = pair_frame(n, n < 10 ? 1000 : link->slot_bytes);
+        const void *data = NULL;
+        struct rt_frame got;
+        status = rt_transport_ucx.recv(link, &frame, NULL, frame.bytes, &got, &data, &error);
+        if (status == RINGTREE_OK) CHECK(data && (n >= 10 || pair_filled(data, n, 1000)));
+        n += status == RINGTREE_OK;
+        rt_transport_ucx.release(link);
+        if (n >= 10) sleep_ms(1); /* lets the sender run into a full link */
+    }
+    CHECK_THAT(status == RINGTREE_PEER_LOST, "%d: %s", status, error.text);
+    CHECK_HAS(error.text, "rank 0");
+    CHECK_THAT(n >= 10, "%" PRIu64 " slices", n);
+}
+
+static void live_or_die(struct rank_case *c)
+{
+    struct rt_fabric fabric = { .rank = c->rank, .nranks = 2, .settings = &c->settings, .clock = &rt_system_clock,
+                                .control = c->control };
+    struct rt_link *link = calloc(1, rt_transport_ucx.link_size);
+    struct rt_error error = { 0 };
+    *link = (struct rt_link){ .transport = &rt_transport_ucx, .fabric = &fabric, .peer = 1 - c->rank, .lane = 2,
+                              .sender = c->rank == 0 };
+    CHECK_THAT(rt_transport_ucx.open(link, &error) == RINGTREE_OK, "%s", error.text);
+    unsigned char *memory = calloc(1, link->slot_bytes);
+    if (link->sender) sends_and_dies(link, memory);
+    else receives_and_loses(link);
+    rt_transport_ucx.close(link);
+    rt_transport_ucx.leave(&fabric);
+    free(link);
+    free(memory);
+    rt_control_close(c->control, 0);
+}
+
+TEST(a_killed_sender_is_named_and_what_it_had_sent_arrives)
+{
+    char why[200];
+    struct rank_case model = { .run = live_or_die };
+    pid_t pids[2];
+    if (!rt_transport_ucx.reaches(NULL, 0, why, sizeof(why))) SKIP("%s", why);
+    const uint64_t begun = now_ms();
+    rank_processes(&model, 2, 20000, pids);
+    rank_reap(pids, 2, 0);
+    CHECK_THAT(now_ms() - begun < 8000, "it took %" PRIu64 " ms", now_ms() - begun);
+}
+
 TEST_MAIN

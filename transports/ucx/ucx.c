@@ -66,6 +66,12 @@ static bool reaches(const struct rt_fabric *fabric, uint32_t peer, char *why, si
     return false;
 }
 
+/* Besides connecting: what UCX has taken over its TCP it may still hold, and moves it on only when it is asked to. */
+static void step(struct rt_fabric *fabric)
+{
+    if (fabric->ucx && fabric->ucx->worker) rt_ucx_progress(fabric->ucx);
+}
+
 static uint32_t slot_bytes(const struct rt_settings *settings, uint32_t nranks)
 {
     (void)nranks;
@@ -157,5 +163,6 @@ const struct rt_transport rt_transport_ucx = {
     .announce = announce,
     .hear = hear,
     .leave = rt_ucx_leave,
+    .step = step,
     .slot_bytes = slot_bytes,
 };

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -70,6 +71,21 @@ static void set(const struct rt_ucx *ucx, ucp_config_t *config, const char *name
     if (!getenv(variable)) ucx->call->ucp_config_modify(config, name, value); /* who set it himself has his way */
 }
 
+/* Without RDMA devices, which have names of their own there: the interfaces that ringtree uses, so that UCX does not
+ * connect over a docker0 that every host has with the same address. */
+static void choose_devices(const struct rt_ucx *ucx, ucp_config_t *config)
+{
+    const struct rt_place *place = &rt_control_places(ucx->fabric->control)[ucx->fabric->rank];
+    char list[RT_MAX_ADDRESSES * 20] = "";
+    if (access("/sys/class/infiniband", F_OK) == 0) return;
+    for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++) {
+        const char *name = place->address[i].interface;
+        const size_t used = strlen(list);
+        if (name[0] && !strstr(list, name)) snprintf(list + used, sizeof(list) - used, "%s%s", used ? "," : "", name);
+    }
+    if (list[0]) set(ucx, config, "NET_DEVICES", list);
+}
+
 /* UCX offers its shared memory to endpoints that report errors only when told to. Its keepalive is not needed, since
  * the side connections have one, and in 1.13 it reads an endpoint that is gone (seen with 16 ranks in 4 processes). */
 static void choose_settings(const struct rt_ucx *ucx, ucp_config_t *config)
@@ -77,6 +93,7 @@ static void choose_settings(const struct rt_ucx *ucx, ucp_config_t *config)
     if (!getenv("UCX_SYSV_ERROR_HANDLING") && !getenv("UCX_POSIX_ERROR_HANDLING"))
         set(ucx, config, "MM_ERROR_HANDLING", "y");
     set(ucx, config, "KEEPALIVE_INTERVAL", "inf");
+    choose_devices(ucx, config);
 }
 
 static ringtree_status make_context(struct rt_ucx *ucx, struct rt_error *error)

@@ -1,5 +1,6 @@
 /* Registered memory of links, and what the system lets a process pin of it. */
 #include "verbs.h"
+#include "base/log.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,4 +78,51 @@ void rt_verbs_slots_close(struct rt_verbs *v, struct rt_verbs_slots *slots)
         if (slots->mr[i]) v->api->dereg_mr(slots->mr[i]);
     if (slots->memory) munmap(slots->memory, slots->bytes);
     memset(slots, 0, sizeof(*slots));
+}
+
+/* ---- the caller's memory */
+
+static void deregister(void *context, void *registered)
+{
+    struct rt_verbs *v = context;
+    struct ibv_mr **mr = registered;
+    for (uint32_t i = 0; i < RT_VERBS_PORTS; i++)
+        if (mr[i]) v->api->dereg_mr(mr[i]);
+    free(mr);
+}
+
+static void *register_piece(void *context, void *at, size_t bytes)
+{
+    struct rt_verbs *v = context;
+    struct ibv_mr **mr = calloc(RT_VERBS_PORTS, sizeof(*mr));
+    bool all = mr && check_limit(bytes * v->ports, NULL) == RINGTREE_OK;
+    for (uint32_t i = 0; i < v->ports && all; i++) {
+        mr[i] = rt_verbs_register(v, &v->port[i], at, bytes, false);
+        all &= mr[i] != NULL;
+    }
+    if (all) return mr;
+    if (mr) deregister(v, mr);
+    return NULL;
+}
+
+void rt_verbs_cache_start(struct rt_verbs *v)
+{
+    const char *why = "";
+    if (v->cache || v->cache_tried || !v->fabric->settings->number[RT_VERBS_REGISTER]) return;
+    v->cache_tried = true;
+    v->cache = calloc(1, sizeof(*v->cache));
+    if (!v->cache) return;
+    v->cache->register_ = register_piece;
+    v->cache->deregister = deregister;
+    v->cache->context = v;
+    if (rt_verbs_cache_open(v->cache, &why)) return;
+    rt_log(RT_LOG_INFO, "verbs: arrays are copied before they are sent, since %s", why);
+    rt_verbs_cache_stop(v);
+}
+
+void rt_verbs_cache_stop(struct rt_verbs *v)
+{
+    if (v->cache) rt_verbs_cache_close(v->cache);
+    free(v->cache);
+    v->cache = NULL;
 }

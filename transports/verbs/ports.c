@@ -334,6 +334,7 @@ void rt_verbs_leave(struct rt_fabric *fabric)
 {
     struct rt_verbs *v = fabric->verbs;
     if (!v) return;
+    rt_verbs_cache_stop(v);
     for (uint32_t i = 0; i < v->ports; i++) {
         if (!v->port[i].owner) continue;
         v->api->dealloc_pd(v->port[i].pd);

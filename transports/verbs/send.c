@@ -107,7 +107,9 @@ void rt_verbs_forget(struct rt_verbs_link *l, uint64_t until)
     for (; l->sent < until; l->sent++) {
         struct rt_verbs_slice *slice = &l->slice[l->sent % RT_VERBS_RING];
         if (slice->staged >= 0) l->slots_used &= ~(1u << slice->staged);
+        if (slice->held) rt_verbs_cache_release(slice->held);
         slice->staged = -1;
+        slice->held = NULL;
     }
 }
 
@@ -181,7 +183,25 @@ static void write_frame(const struct rt_frame *frame, unsigned char *to)
     memcpy(to, &little, sizeof(little));
 }
 
-/* Registered memory for the payload: behind its frame, where reserve() put it, or a copy in a free slot. */
+/* Where it lies, if that memory is registered; else a copy of it in a free slot. */
+static void place_long(struct rt_verbs_link *l, struct rt_verbs_slice *slice, const void *data, bool reserved)
+{
+    const uint32_t bytes = slice->frame.bytes;
+    struct rt_verbs_cache *cache = l->pair->verbs->cache;
+    slice->data = data;
+    if (!reserved && cache && bytes >= RT_VERBS_ZERO_COPY) slice->held = rt_verbs_cache_find(cache, data, bytes);
+    if (slice->held) {
+        slice->mr = slice->held->registered;
+        return;
+    }
+    const uint32_t kept = l->slots_used | (l->reserved >= 0 ? 1u << l->reserved : 0);
+    slice->staged = reserved ? l->reserved : __builtin_ctz(~kept);
+    slice->data = staging(l, slice->staged);
+    if (!reserved) memcpy(staging(l, slice->staged), data, bytes);
+    l->slots_used |= 1u << slice->staged;
+}
+
+/* Registered memory for the payload; that of a short one is behind its frame. */
 static void place(struct rt_verbs_link *l, struct rt_verbs_slice *slice, const void *data)
 {
     const uint32_t bytes = slice->frame.bytes;
@@ -190,17 +210,11 @@ static void place(struct rt_verbs_link *l, struct rt_verbs_slice *slice, const v
     write_frame(&slice->frame, at);
     slice->mr = l->slots.mr;
     slice->staged = -1;
+    slice->held = NULL;
     slice->is_short = RT_VERBS_FRAME + bytes <= RT_VERBS_INLINE;
     slice->data = at + RT_VERBS_FRAME;
-    if (slice->is_short) {
-        if (bytes) memcpy(at + RT_VERBS_FRAME, data, bytes);
-    } else {
-        const uint32_t kept = l->slots_used | (l->reserved >= 0 ? 1u << l->reserved : 0);
-        slice->staged = reserved ? l->reserved : __builtin_ctz(~kept);
-        slice->data = staging(l, slice->staged);
-        if (!reserved) memcpy(staging(l, slice->staged), data, bytes);
-        l->slots_used |= 1u << slice->staged;
-    }
+    if (!slice->is_short) place_long(l, slice, data, reserved);
+    else if (bytes) memcpy(at + RT_VERBS_FRAME, data, bytes);
     if (reserved) l->reserved = -1;
 }
 

@@ -43,6 +43,7 @@ static ringtree_status open_link(struct rt_link *link, struct rt_error *error)
     if (status != RINGTREE_OK)
         return rt_fail(error, status, "rank %u: no verbs link with rank %u: %s", link->fabric->rank, link->peer,
                        why.text);
+    if (link->sender) rt_verbs_cache_start(v);
     return rt_verbs_pair_open(l, error);
 }
 
@@ -50,6 +51,8 @@ static void close_link(struct rt_link *link)
 {
     struct rt_verbs_link *l = rt_verbs_link_of(link);
     rt_verbs_pair_close(l);
+    for (uint32_t i = 0; i < RT_VERBS_RING; i++)
+        if (l->slice[i].held) rt_verbs_cache_release(l->slice[i].held);
     if (l->plain) l->plain->transport->close(l->plain);
     free(l->plain);
     l->plain = NULL;

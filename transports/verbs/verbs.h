@@ -15,14 +15,15 @@
  * whole, and go on with new ones, on ports that still work; where there is none, on the tcp transport (recover.c).
  *
  * Files: api.c loads the library; words.c, route.c, message.c pure parts; ports.c devices; memory.c registration;
- * pair.c, hello.c connecting; queue.c queue pairs; send.c, recv.c the ends; recover.c what happens when something
- * breaks; verbs.c the table.
+ * cache.c the caller's memory; pair.c, hello.c connecting; queue.c queue pairs; send.c, recv.c the ends; recover.c
+ * what happens when something breaks; verbs.c the table.
  */
 #ifndef RT_VERBS_H
 #define RT_VERBS_H
 
 #include "api.h"
 #include "bootstrap/control.h"
+#include "cache.h"
 #include "message.h"
 #include "words.h"
 #include "transports/transport.h"
@@ -38,8 +39,9 @@
 #define RT_VERBS_SENDS        32 /* requests of a queue pair */
 #define RT_VERBS_RECEIVES     16
 #define RT_VERBS_QUIET        4 /* so many requests may go without a completion */
+#define RT_VERBS_ZERO_COPY    (16 * 1024) /* shorter payloads are copied rather than registered */
 #define RT_VERBS_STRIPE_CLAIM 32 /* stripe of the pair's own connection, beyond those of tcp */
-#define RT_VERBS_IDLE_LOOKS   256 /* polls without news between two looks at the connection and the devices */
+#define RT_VERBS_IDLE_LOOKS   1024 /* polls without news between two looks at the connection and the devices */
 _Static_assert(RT_VERBS_RING - (RT_VERBS_OWED - 1) >= RT_VERBS_SLOTS, "credits owed leave too few slots");
 _Static_assert(RT_VERBS_RING + RT_VERBS_RING / RT_VERBS_OWED + 2 <= RT_VERBS_RECEIVES, "receive requests run out");
 
@@ -69,7 +71,8 @@ struct rt_verbs {
     uint8_t                   *meets;    /* per peer: 1 it can be reached, 2 it has no ports, 3 none that meets ours */
     struct rt_verbs_pair      *pairs;
     int                        poller; /* an epoll of the connections of all pairs */
-    struct rt_verbs_memory    *memory; /* what is registered of the caller's */
+    struct rt_verbs_cache     *cache;  /* what is registered of the caller's; NULL: slices are copied */
+    bool                       cache_tried;
     char                       event[400]; /* the last asynchronous event, for sentences */
 };
 
@@ -135,7 +138,7 @@ struct rt_verbs_slice {
     int32_t              staged; /* the staging slot that it lies in, or -1 */
     bool                 is_short;
     struct ibv_mr      **mr;   /* of `data`, per port */
-    void                *held; /* the caller's registered memory in use, or NULL */
+    struct rt_verbs_piece *held; /* the caller's registered memory that it lies in, or NULL */
 };
 
 /* Registered memory of a link: a receiver's slots, or a sender's staging. */
@@ -219,6 +222,9 @@ ringtree_status rt_verbs_slots_open(struct rt_verbs *verbs, struct rt_verbs_slot
 struct ibv_mr *rt_verbs_register(const struct rt_verbs *verbs, const struct rt_verbs_port *port, void *at,
                                  size_t bytes, bool remote);
 void rt_verbs_slots_close(struct rt_verbs *verbs, struct rt_verbs_slots *slots);
+/* Memory of the caller's, for slices to be sent from where they lie. */
+void rt_verbs_cache_start(struct rt_verbs *verbs);
+void rt_verbs_cache_stop(struct rt_verbs *verbs);
 /* 0: enough may be pinned for `bytes` more. Else what to do about it is in *error. */
 ringtree_status rt_verbs_check_memlock(size_t bytes, uint64_t limit, bool privileged, struct rt_error *error);
 
