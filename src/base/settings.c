@@ -27,7 +27,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "forces an algorithm: a name such as ring for every collective, or a list such as "
         "all_reduce=ring,broadcast=tree; empty: chosen for each call; an impossible one is an error"),
     [RT_TRANSPORTS] = TEXT("TRANSPORTS", "shm,verbs,tcp",
-        "transports that may be used, preferred first; tcp alone switches shared memory off"),
+        "transports that may be used, of shm, verbs, ucx and tcp, preferred first; tcp alone switches shared memory "
+        "off"),
     [RT_INTERFACE] = TEXT("INTERFACE", "",
         "network interfaces to use: beginnings of names (eth,ib), exact names (=eth0,eth1), or all but these "
         "(^docker,lo); empty: all, with loopback, link-local and container bridges last"),

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_device devices[FAKE_DEVICES];
 static bool port_up[FAKE_DEVICES];
 static enum ibv_mtu port_mtu[FAKE_DEVICES];
-static uint32_t device_count, leaks, lose, inline_most = 256, next_qp = 1;
+static atomic_uint leaks;
+static uint32_t device_count, lose, inline_most = 256, next_qp = 1;
 static enum ibv_wc_status next_status;
 static struct fake_qp *qps[MOST_QPS];
 static struct ibv_mr *mrs[MOST_MRS];
@@ -359,13 +361,13 @@ static struct ibv_pd *alloc_pd(struct ibv_context *context)
 {
     struct ibv_pd *pd = calloc(1, sizeof(*pd));
     pd->context = context;
-    __atomic_add_fetch(&leaks, 1, __ATOMIC_RELAXED);
+    leaks++;
     return pd;
 }
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
-    __atomic_sub_fetch(&leaks, 1, __ATOMIC_RELAXED);
+    leaks--;
     free(pd);
     return 0;
 }
@@ -401,13 +403,13 @@ static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
     struct fake_channel *c = calloc(1, sizeof(*c));
     c->channel.context = context;
     c->channel.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-    __atomic_add_fetch(&leaks, 1, __ATOMIC_RELAXED);
+    leaks++;
     return &c->channel;
 }
 
 static int destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-    __atomic_sub_fetch(&leaks, 1, __ATOMIC_RELAXED);
+    leaks--;
     close(channel->fd);
     free(channel);
     return 0;
@@ -421,13 +423,13 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *
     cq->cq = (struct ibv_cq){ .context = context, .channel = channel, .cq_context = cq_context, .cqe = entries };
     cq->channel = (struct fake_channel *)channel;
     cq->channel->cq = &cq->cq;
-    __atomic_add_fetch(&leaks, 1, __ATOMIC_RELAXED);
+    leaks++;
     return &cq->cq;
 }
 
 static int destroy_cq(struct ibv_cq *cq)
 {
-    __atomic_sub_fetch(&leaks, 1, __ATOMIC_RELAXED);
+    leaks--;
     free(cq);
     return 0;
 }
