@@ -8,6 +8,14 @@ static uint32_t ranks_on(const struct rt_shape *shape, uint32_t node)
     return count;
 }
 
+/* Node after node, `locals` ranks each: the usual placement, seen without counting each node's ranks. */
+static bool in_blocks(const struct rt_shape *shape, uint32_t locals)
+{
+    uint32_t r = 0;
+    while (r < shape->nranks && shape->layout->node_of[r] == r / locals) r++;
+    return r == shape->nranks;
+}
+
 const char *rt_grid_refuses(const struct rt_shape *shape)
 {
     const struct rt_layout *layout = shape->layout;
@@ -15,6 +23,7 @@ const char *rt_grid_refuses(const struct rt_shape *shape)
     /* as many ranks on each node as on the first: then their sum is the number of ranks */
     const uint32_t locals = ranks_on(shape, 0);
     if ((uint64_t)locals * layout->nnodes != shape->nranks) return "needs the same number of ranks on every node";
+    if (in_blocks(shape, locals)) return NULL;
     for (uint32_t node = 1; node < layout->nnodes; node++)
         if (ranks_on(shape, node) != locals) return "needs the same number of ranks on every node";
     return NULL;
