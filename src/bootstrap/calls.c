@@ -14,14 +14,6 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-static void wake_watchdog(struct rt_control *c)
-{
-    if (atomic_load_explicit(&c->calls.dormant, memory_order_relaxed)) {
-        atomic_store_explicit(&c->calls.dormant, 0, memory_order_relaxed);
-        rt_control_poke(c);
-    }
-}
-
 void rt_control_record(struct rt_control *c, const struct rt_frame *frame)
 {
     struct rt_call_ring *ring = &c->calls;
@@ -36,7 +28,6 @@ void rt_control_record(struct rt_control *c, const struct rt_frame *frame)
     for (int i = 0; i < 5; i++)
         atomic_store_explicit(&slot->word[i], word[i], memory_order_release);
     atomic_store_explicit(&ring->head, ordinal + 1, memory_order_release);
-    wake_watchdog(c);
 }
 
 uint64_t rt_control_history(const struct rt_control *c)
@@ -47,7 +38,6 @@ uint64_t rt_control_history(const struct rt_control *c)
 void rt_control_record_done(struct rt_control *c, uint64_t sequence)
 {
     atomic_store_explicit(&c->calls.finished, sequence + 1, memory_order_release);
-    wake_watchdog(c);
 }
 
 bool rt_call_at(const struct rt_call_ring *ring, uint64_t ordinal, struct rt_frame *frame, uint64_t *hash)

@@ -229,7 +229,6 @@ static struct rt_control *make_control(const struct rt_control_options *options)
     c->timeout_ms = options->timeout_ms ? options->timeout_ms : (uint32_t)options->settings->number[RT_TIMEOUT_MS];
     c->settings = options->settings;
     c->clock = options->clock ? options->clock : &rt_system_clock;
-    atomic_init(&c->calls.dormant, 1);
     c->wake_fd = c->thread_fd = c->offered_fd = c->acceptor.tcp_fd = c->acceptor.unix_fd = -1;
     return c;
 }

@@ -1,6 +1,6 @@
 /*
  * The control plane of one communicator: a meeting at the root, then a binomial tree of authenticated TCP connections
- * (or unix sockets where all is local), served by one thread that sleeps in poll() and costs nothing when idle.
+ * (or unix sockets where all is local), served by one thread that sleeps in poll() and wakes five times a second.
  *
  * It finds the others, carries small all-gathers, accepts data connections for the transports, and tells every rank of
  * a failure: a connection that ends without goodbye names its rank as lost, and the news floods the tree, so that

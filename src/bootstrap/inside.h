@@ -50,13 +50,10 @@ struct rt_call_ring {
     struct rt_call_slot slot[RT_CALLS_KEPT];
     _Atomic uint64_t    head;     /* calls begun */
     _Atomic uint64_t    finished; /* sequence of the last finished one, plus 1 */
-    _Atomic uint32_t    dormant;  /* the watchdog sleeps: wake it */
     uint64_t            hash;     /* the writer's */
 };
 
 struct rt_watchdog {
-    bool     awake;
-    uint32_t idle; /* ticks without news */
     uint64_t next_ns, head, finished, finished_ns, sent_head;
 };
 

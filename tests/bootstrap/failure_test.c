@@ -323,7 +323,7 @@ static void differ_late(struct rank_case *c)
 {
     struct rt_frame frame = call(1, 100);
 
-    sleep_ms(2500); /* the watchdog sleeps by now, and must be woken */
+    sleep_ms(2500); /* nothing was called for long */
     if (c->rank == 1)
         frame.collective = RT_CALL_DESTROY;
     uint64_t begun = now_ms();
@@ -336,7 +336,7 @@ static void differ_late(struct rank_case *c)
     rt_control_close(c->control, 0);
 }
 
-TEST(a_sleeping_watchdog_wakes_and_sees_a_rank_that_leaves)
+TEST(a_rank_that_leaves_after_a_long_rest_is_seen)
 {
     struct rank_case model = { .run = differ_late }, cases[2];
 

@@ -171,6 +171,7 @@ static void peer_fill(const struct opening *o, struct rt_peer *peer, uint32_t se
     peer->reads = rt_reads(&o->reports[o->rank].identity, &o->reports[rank].identity, peer->pid);
     peer->line = (struct rt_node_line *)(node->file.base + node->file.layout.lines + (uint64_t)seat * RT_NODE_LINE);
     peer->bell_length = rt_bell_name(&peer->bell, node->file.layout.number, node->leader, rank);
+    (void)atomic_load_explicit(&peer->line->sleep, memory_order_relaxed); /* its page comes now, not with a call */
 }
 
 static bool is_oversubscribed(const struct opening *o)
