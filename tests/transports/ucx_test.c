@@ -35,7 +35,8 @@ CONFORMANCE(ucx, &ucx)
 
 /* ---- beside tcp */
 
-static struct rt_link *opened(const struct rt_transport *transport, struct rt_fabric *fabric, uint32_t lane, bool sender)
+static struct rt_link *opened(const struct rt_transport *transport, struct rt_fabric *fabric, uint32_t lane,
+                              bool sender)
 {
     struct rt_link *link = calloc(1, transport->link_size);
     struct rt_error error = { 0 };
