@@ -231,9 +231,9 @@ void rt_engine_beside(struct rt_engine *engine, void (*work)(void *context), voi
 {
     const struct timespec moment = { .tv_nsec = 200000 };
     struct beside beside = { .work = work, .context = context };
-    const bool pending = engine->first || engine->transfers;
+    const bool pending = !engine->progress_thread_runs && (engine->first || engine->transfers);
     pthread_t thread;
-    if (engine->progress_thread_runs || !pending || pthread_create(&thread, NULL, work_beside, &beside) != 0) {
+    if (!pending || pthread_create(&thread, NULL, work_beside, &beside) != 0) {
         work(context);
         return;
     }

@@ -413,7 +413,8 @@ static void come_late(struct rank *self)
     const ringtree_codec codec = forced(RINGTREE_CODEC_AUTO, 0);
     float *in = new_floats(COUNT), *out = new_floats(COUNT), *large = new_floats(many);
     ringtree_request *request;
-    CHECK_EQ(ringtree_all_reduce(self->comm, large, large, many, RINGTREE_FLOAT32, RINGTREE_SUM, &request), RINGTREE_OK);
+    CHECK_EQ(ringtree_all_reduce(self->comm, large, large, many, RINGTREE_FLOAT32, RINGTREE_SUM, &request),
+             RINGTREE_OK);
     if (self->rank == 1) CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
     CHECK_THAT(reduce(self, in, out, &codec, NULL) == RINGTREE_OK, "%s", ringtree_last_error(self->comm));
     if (request) CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
