@@ -20,5 +20,5 @@ endif()
 foreach(target ringtree ringtree_static)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(${target} PRIVATE PkgConfig::SODIUM Threads::Threads m)
+  target_link_libraries(${target} PRIVATE PkgConfig::SODIUM Threads::Threads m ${CMAKE_DL_LIBS})
 endforeach()

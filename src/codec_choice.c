@@ -86,34 +86,54 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
-/* Collective. The slowest of all ranks' rates are everybody's. */
-static ringtree_status agree(ringtree_comm *comm, struct rt_error *error)
+struct exchange {
+    ringtree_comm         *comm;
+    struct rt_codec_rates *all, mine;
+    ringtree_status        status;
+    struct rt_error       *error;
+};
+
+static void exchange(void *context)
 {
-    struct rt_codec_rates mine = { .known = true }, *all = calloc(comm->nranks, sizeof *all);
-    bool enough = all != NULL;
+    struct exchange *x = context;
+    x->mine.known = true;
     for (int kind = RT_CODEC_BF16; kind < RT_CODEC_KIND_COUNT; kind++) {
         struct rates rates = { 0, 0, 0 };
-        enough = enough && measure((enum rt_codec_kind)kind, &rates);
-        mine.encode[kind] = rates.encode;
-        mine.decode[kind] = rates.decode;
-        mine.select = rates.select;
+        x->mine.known = x->mine.known && measure((enum rt_codec_kind)kind, &rates);
+        x->mine.encode[kind] = rates.encode;
+        x->mine.decode[kind] = rates.decode;
+        x->mine.select = rates.select;
     }
-    if (!enough) {
-        free(all);
-        return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory to measure codecs", comm->rank);
-    }
-    ringtree_status status = RINGTREE_OK;
-    all[0] = mine;
-    if (comm->nranks > 1) status = rt_control_all_gather(comm->control, &mine, sizeof mine, all, error);
-    for (uint32_t r = 0; r < comm->nranks && status == RINGTREE_OK; r++) {
+    x->all[0] = x->mine;
+    if (x->comm->nranks > 1)
+        x->status = rt_control_all_gather(x->comm->control, &x->mine, sizeof x->mine, x->all, x->error);
+}
+
+/* The slowest of all ranks' rates. A rank without memory to measure came too, so that nobody waits for it. */
+static ringtree_status take_slowest(struct exchange *x)
+{
+    struct rt_codec_rates slowest = x->all[0];
+    for (uint32_t r = 0; r < x->comm->nranks; r++) {
+        if (!x->all[r].known)
+            return rt_fail(x->error, RINGTREE_NO_MEMORY, "rank %u: no memory to measure codecs", r);
         for (int kind = RT_CODEC_BF16; kind < RT_CODEC_KIND_COUNT; kind++) {
-            mine.encode[kind] = least(mine.encode[kind], all[r].encode[kind]);
-            mine.decode[kind] = least(mine.decode[kind], all[r].decode[kind]);
+            slowest.encode[kind] = least(slowest.encode[kind], x->all[r].encode[kind]);
+            slowest.decode[kind] = least(slowest.decode[kind], x->all[r].decode[kind]);
         }
-        mine.select = least(mine.select, all[r].select);
+        slowest.select = least(slowest.select, x->all[r].select);
     }
-    free(all);
-    if (status == RINGTREE_OK) comm->codec_rates = mine;
+    x->comm->codec_rates = slowest;
+    return RINGTREE_OK;
+}
+
+/* Collective. */
+static ringtree_status agree(ringtree_comm *comm, struct rt_error *error)
+{
+    struct exchange x = { .comm = comm, .all = calloc(comm->nranks, sizeof *x.all), .error = error };
+    if (!x.all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory to measure codecs", comm->rank);
+    rt_engine_beside(comm->engine, exchange, &x);
+    ringtree_status status = x.status == RINGTREE_OK ? take_slowest(&x) : x.status;
+    free(x.all);
     return status;
 }
 

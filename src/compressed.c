@@ -121,7 +121,8 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     if (status == RINGTREE_OK)
         status = rt_codec_choose(comm, wanted->codec, wanted->elements, &choice, &comm->error);
     if (status != RINGTREE_OK) return status;
-    const bool compresses = choice.kind != RINGTREE_CODEC_NONE && call->count;
+    const bool travels = call->count && (comm->nranks > 1 || wanted->collective != RINGTREE_BROADCAST);
+    const bool compresses = choice.kind != RINGTREE_CODEC_NONE && travels;
     compression.codec.kind = (enum rt_codec_kind)choice.kind;
     compression.apart = choice.apart;
     compression.state = state ? state->kept : NULL;
@@ -158,6 +159,7 @@ static ringtree_status compressed(ringtree_comm *comm, ringtree_collective which
     ringtree_status status = check_kind(comm, type, op ? *op : RINGTREE_SUM);
     if (status == RINGTREE_OK) status = rt_call_make(comm, &call, which, buffers, count, type, op, root);
     if (status != RINGTREE_OK) return status;
+    if (!buffers->input_blocks) call.input = NULL; /* the caller may have given anything */
     const size_t blocks = buffers->input_blocks > buffers->output_blocks ? buffers->input_blocks
                                                                          : buffers->output_blocks;
     const struct request wanted = { which, codec, state, count * blocks,

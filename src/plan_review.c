@@ -62,34 +62,12 @@ struct exchange {
     ringtree_comm  *comm;
     struct seen     mine, *all;
     ringtree_status status;
-    atomic_bool     over;
 };
 
-static void *gather(void *argument)
+static void gather(void *context)
 {
-    struct exchange *x = argument;
+    struct exchange *x = context;
     x->status = rt_control_all_gather(x->comm->control, &x->mine, sizeof x->mine, x->all, &x->comm->error);
-    atomic_store(&x->over, true);
-    return NULL;
-}
-
-static bool is_over(void *argument)
-{
-    return atomic_load(&((struct exchange *)argument)->over);
-}
-
-/* A peer may need this rank's pending requests to move before it can come here itself, so they do, beside it. */
-static void gather_aside(struct exchange *x)
-{
-    struct rt_engine *engine = x->comm->engine;
-    const bool pending = engine->first || engine->transfers;
-    pthread_t thread;
-    if (engine->progress_thread_runs || !pending || pthread_create(&thread, NULL, gather, x) != 0) {
-        gather(x);
-        return;
-    }
-    rt_engine_wait_others(engine, is_over, x);
-    pthread_join(thread, NULL);
 }
 
 ringtree_status rt_review(ringtree_comm *comm)
@@ -101,7 +79,7 @@ ringtree_status rt_review(ringtree_comm *comm)
         x->comm = comm;
         x->all = all;
         collect(comm, &x->mine);
-        if (comm->nranks > 1) gather_aside(x);
+        if (comm->nranks > 1) rt_engine_beside(comm->engine, gather, x);
         status = x->status;
         if (status == RINGTREE_OK && comm->nranks > 1) judge(comm, all);
     } else {

@@ -96,35 +96,12 @@ struct job {
     struct invitation   *invitations;
     ringtree_comm      **result;
     ringtree_status      status;
-    atomic_bool          over;
 };
 
-static void *job_run(void *argument)
+static void job_run(void *context)
 {
-    struct job *job = argument;
+    struct job *job = context;
     job->status = split(job->comm, job->mine, job->all, job->invitations, job->result);
-    atomic_store(&job->over, true);
-    return NULL;
-}
-
-static bool job_over(void *argument)
-{
-    return atomic_load(&((struct job *)argument)->over);
-}
-
-/* A peer may need this rank's pending requests to move before it can come to its own split, so they do, beside it. */
-static ringtree_status split_aside(struct job *job)
-{
-    struct rt_engine *engine = job->comm->engine;
-    pthread_t thread;
-    const bool pending = engine->first || engine->transfers;
-    if (engine->progress_thread_runs || !pending || pthread_create(&thread, NULL, job_run, job) != 0) {
-        job_run(job);
-        return job->status;
-    }
-    rt_engine_wait_others(engine, job_over, job);
-    pthread_join(thread, NULL);
-    return job->status;
 }
 
 ringtree_status ringtree_split(ringtree_comm *comm, uint32_t color, uint32_t key, ringtree_comm **result)
@@ -140,10 +117,11 @@ ringtree_status ringtree_split(ringtree_comm *comm, uint32_t color, uint32_t key
     struct invitation *invitations = calloc(comm->nranks, sizeof *invitations);
     struct rt_frame frame = { .sequence = ++comm->engine->sequence, .root = RT_NONE, .collective = RT_CALL_SPLIT };
     rt_engine_record(comm->engine, &frame);
-    if (all && invitations) status = split_aside(&(struct job){ comm, &mine, all, invitations, result });
-    else status = rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for ringtree_split", comm->rank);
+    struct job job = { comm, &mine, all, invitations, result, RINGTREE_OK };
+    if (all && invitations) rt_engine_beside(comm->engine, job_run, &job);
+    else job.status = rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for ringtree_split", comm->rank);
     free(all);
     free(invitations);
     rt_control_record_done(comm->control, frame.sequence);
-    return status;
+    return job.status;
 }

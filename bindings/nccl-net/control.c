@@ -23,11 +23,18 @@ uint64_t rt_control_number(const struct rt_control *control)
     return control->number;
 }
 
+/* UCX numbers its only connection beyond those of tcp; here a connection has one transport. */
+static uint32_t stripe_of(const struct rt_claim *claim)
+{
+    return claim->stripe < claim->stripes || claim->stripes == 0 ? claim->stripe : 0;
+}
+
 int rt_control_take(struct rt_control *control, const struct rt_claim *claim)
 {
-    if (claim->stripe >= NET_MOST_STRIPES) return -1;
-    const int fd = control->fd[claim->stripe];
-    control->fd[claim->stripe] = -1;
+    const uint32_t stripe = stripe_of(claim);
+    if (stripe >= NET_MOST_STRIPES) return -1;
+    const int fd = control->fd[stripe];
+    control->fd[stripe] = -1;
     return fd;
 }
 
@@ -47,6 +54,7 @@ struct rt_dial *rt_dial_start(struct rt_control *control, uint32_t peer, const s
     struct rt_dial *dial = calloc(1, sizeof(*dial));
     if (!dial) return NULL;
     mine.value = control->value;
+    mine.stripe = stripe_of(claim);
     dial->control = control;
     rt_auth_key(key, control->secret, control->number);
     rt_dialer_init(&dial->dialer, key, control->number, &mine, &rt_system_clock, deadline_ns);

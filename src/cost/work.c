@@ -137,7 +137,7 @@ static void halving_all_reduce(const struct rt_sites *s, double bytes, struct rt
     if (extra) w->inside += 2 - 2.0 * (rt_cost_log2_up(s->ranks) - rounds);
     if (s->nodes == 1) return;
     const double out = s->blocked && s->local > 1 ? least(1, (double)(s->ranks - s->local) / s->ranks) : 1;
-    w->wire = 2 * bytes * out * s->local * (s->blocked ? 1 : moved / bytes);
+    w->wire = 2 * bytes * out * s->local * (s->blocked ? 1 : (p - 1.0) / p);
     w->wire_messages = w->between * s->local;
 }
 

@@ -13,26 +13,6 @@ static size_t piece_elements(const struct rt_codec *codec, size_t slot)
     return count;
 }
 
-static ringtree_status make(struct rt_engine *engine, struct rt_error *error)
-{
-    struct rt_compressor *c = calloc(1, sizeof *c);
-    const uint32_t n = engine->fabric.nranks;
-    const size_t slot = (engine->slot_bytes + 63) / 64 * 64;
-    if (!c) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for compression", engine->fabric.rank);
-    engine->compressor = c;
-    c->begin = calloc(n, sizeof *c->begin);
-    c->end = calloc(n, sizeof *c->end);
-    c->cuts = calloc(n, sizeof *c->cuts);
-    c->results = calloc(n, sizeof *c->results);
-    for (int i = 0; i < 2; i++) {
-        c->codes[i] = aligned_alloc(64, slot);
-        c->sums[i] = aligned_alloc(64, slot);
-    }
-    if (c->begin && c->end && c->cuts && c->results && c->codes[0] && c->codes[1] && c->sums[0] && c->sums[1])
-        return rt_squads_make(engine, c, error);
-    return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for compression", engine->fabric.rank);
-}
-
 void rt_compress_close(struct rt_compressor *c)
 {
     if (!c) return;
@@ -50,6 +30,29 @@ void rt_compress_close(struct rt_compressor *c)
     free(c->sum_scratch);
     free(c->wishes);
     free(c);
+}
+
+static ringtree_status make(struct rt_engine *engine, struct rt_error *error)
+{
+    struct rt_compressor *c = calloc(1, sizeof *c);
+    const uint32_t n = engine->fabric.nranks;
+    const size_t slot = (engine->slot_bytes + 63) / 64 * 64;
+    if (!c) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for compression", engine->fabric.rank);
+    engine->compressor = c;
+    c->begin = calloc(n, sizeof *c->begin);
+    c->end = calloc(n, sizeof *c->end);
+    c->cuts = calloc(n, sizeof *c->cuts);
+    c->results = calloc(n, sizeof *c->results);
+    for (int i = 0; i < 2; i++) {
+        c->codes[i] = aligned_alloc(64, slot);
+        c->sums[i] = aligned_alloc(64, slot);
+    }
+    const bool enough = c->begin && c->end && c->cuts && c->results && c->codes[0] && c->codes[1] && c->sums[0] &&
+                        c->sums[1] && rt_squads_make(engine, c);
+    if (enough) return RINGTREE_OK;
+    rt_compress_close(c);
+    engine->compressor = NULL;
+    return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for compression", engine->fabric.rank);
 }
 
 static ringtree_status open_lane(struct rt_engine *engine, const struct rt_compression *compression,

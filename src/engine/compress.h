@@ -129,7 +129,7 @@ bool rt_compress_blocked(struct rt_engine *engine, const struct rt_operation *op
 /* ---- between the files compress*.c */
 
 /* compress_layout.c */
-ringtree_status rt_squads_make(struct rt_engine *engine, struct rt_compressor *c, struct rt_error *error);
+bool rt_squads_make(const struct rt_engine *engine, struct rt_compressor *c); /* false: no memory */
 uint32_t rt_leader(const struct rt_squad *squad, uint32_t node, uint32_t owner);
 void rt_ranges_make(struct rt_engine *engine, const struct rt_operation *op);
 void rt_rounds_count(struct rt_engine *engine, const struct rt_operation *op);

@@ -43,10 +43,9 @@ static bool squad_make(struct rt_squad *s, const struct rt_engine *engine, bool 
     return true;
 }
 
-ringtree_status rt_squads_make(struct rt_engine *engine, struct rt_compressor *c, struct rt_error *error)
+bool rt_squads_make(const struct rt_engine *engine, struct rt_compressor *c)
 {
-    if (squad_make(&c->squads[0], engine, false) && squad_make(&c->squads[1], engine, true)) return RINGTREE_OK;
-    return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for compression", engine->fabric.rank);
+    return squad_make(&c->squads[0], engine, false) && squad_make(&c->squads[1], engine, true);
 }
 
 uint32_t rt_leader(const struct rt_squad *s, uint32_t node, uint32_t owner)

@@ -183,8 +183,9 @@ void rt_engine_transfer_start(struct rt_engine *engine, struct rt_transfer *tran
 bool rt_engine_progress(struct rt_engine *engine);
 /* Until request->pending is 0 or the engine failed. The only function that waits. */
 ringtree_status rt_engine_wait(struct rt_engine *engine, ringtree_request *request);
-/* Moves requests on until over(), for a caller that waits for something else than a request. */
-void rt_engine_wait_others(struct rt_engine *engine, bool (*over)(void *context), void *context);
+/* Runs `work`, which waits for other ranks by itself; a peer may need this rank's pending requests to move before it
+ * can come there, so they do, beside it. */
+void rt_engine_beside(struct rt_engine *engine, void (*work)(void *context), void *context);
 /* One look: RINGTREE_IN_PROGRESS while it is not finished. */
 ringtree_status rt_engine_test(struct rt_engine *engine, ringtree_request *request);
 /* Failed here or elsewhere: every part of every request ends with that status. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -212,15 +213,33 @@ ringtree_status rt_engine_test(struct rt_engine *engine, ringtree_request *reque
     return status;
 }
 
-void rt_engine_wait_others(struct rt_engine *engine, bool (*over)(void *context), void *context)
+struct beside {
+    void      (*work)(void *context);
+    void       *context;
+    atomic_bool over;
+};
+
+static void *work_beside(void *argument)
+{
+    struct beside *beside = argument;
+    beside->work(beside->context);
+    atomic_store(&beside->over, true);
+    return NULL;
+}
+
+void rt_engine_beside(struct rt_engine *engine, void (*work)(void *context), void *context)
 {
     const struct timespec moment = { .tv_nsec = 200000 };
-    while (!over(context)) {
-        rt_engine_lock(engine);
-        const bool moved = rt_engine_progress(engine);
-        rt_engine_unlock(engine);
-        if (!moved) nanosleep(&moment, NULL);
+    struct beside beside = { .work = work, .context = context };
+    const bool pending = !engine->progress_thread_runs && (engine->first || engine->transfers);
+    pthread_t thread;
+    if (!pending || pthread_create(&thread, NULL, work_beside, &beside) != 0) {
+        work(context);
+        return;
     }
+    while (!atomic_load(&beside.over))
+        if (!rt_engine_progress(engine)) nanosleep(&moment, NULL);
+    pthread_join(thread, NULL);
 }
 
 /* ---- the optional progress thread */

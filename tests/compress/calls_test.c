@@ -407,4 +407,66 @@ TEST(auto_compresses_on_slow_links_and_says_why)
     RANKS(choose, .ranks = 3, .processes = 3, .argument = "exact; all ranks share memory");
 }
 
+static void come_late(struct rank *self)
+{
+    const size_t many = 8 << 20;
+    const ringtree_codec codec = forced(RINGTREE_CODEC_AUTO, 0);
+    float *in = new_floats(COUNT), *out = new_floats(COUNT), *large = new_floats(many);
+    ringtree_request *request;
+    CHECK_EQ(ringtree_all_reduce(self->comm, large, large, many, RINGTREE_FLOAT32, RINGTREE_SUM, &request),
+             RINGTREE_OK);
+    if (self->rank == 1) CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
+    CHECK_THAT(reduce(self, in, out, &codec, NULL) == RINGTREE_OK, "%s", ringtree_last_error(self->comm));
+    if (request) CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
+    free(in);
+    free(out);
+    free(large);
+}
+
+TEST(requests_go_on_while_auto_measures_for_the_first_time)
+{
+    RANKS(come_late, .ranks = 2, .processes = 2, .transports = "tcp", .timeout_ms = 3000);
+}
+
+/* ---- broadcast */
+
+static void ignore_input(struct rank *self)
+{
+    ringtree_codec codec = RINGTREE_CODEC_DEFAULT;
+    ringtree_codec_state *state;
+    float *in = new_floats(COUNT), *out = new_floats(COUNT);
+    codec.flags = RINGTREE_CODEC_FEEDBACK;
+    codec.momentum = 0.5f;
+    CHECK_EQ(ringtree_codec_state_create(&state, COUNT, &codec), RINGTREE_OK);
+    in[COUNT - 1] = 3;
+    CHECK_EQ(ringtree_broadcast_compressed(self->comm, self->rank ? (void *)64 : in, out, COUNT, RINGTREE_FLOAT32, 0,
+                                           &codec, state, NULL), RINGTREE_OK);
+    CHECK(memcmp(in, out, (COUNT - 1) * sizeof(float)) == 0 && out[COUNT - 1] == 3);
+    ringtree_codec_state_free(state);
+    free(in);
+    free(out);
+}
+
+TEST(a_broadcast_ignores_the_input_of_others_than_the_root)
+{
+    RANKS(ignore_input, .ranks = 3);
+}
+
+static void send_to_nobody(struct rank *self)
+{
+    const ringtree_codec codec = forced(RINGTREE_CODEC_BF16, 0);
+    float *in = new_floats(COUNT), *out = new_floats(COUNT);
+    for (size_t i = 0; i < COUNT; i++) in[i] = (float)(i % 100);
+    CHECK_EQ(ringtree_broadcast_compressed(self->comm, in, out, COUNT, RINGTREE_FLOAT32, 0, &codec, NULL, NULL),
+             RINGTREE_OK);
+    CHECK(memcmp(in, out, COUNT * sizeof(float)) == 0);
+    free(in);
+    free(out);
+}
+
+TEST(a_broadcast_of_one_rank_fills_its_output)
+{
+    RANKS(send_to_nobody, .ranks = 1);
+}
+
 TEST_MAIN

@@ -47,6 +47,22 @@ TEST(times_are_finite_and_over_0_for_all_shapes)
                 }
 }
 
+TEST(times_are_finite_for_nothing_and_for_ranks_dealt_to_nodes_in_turn)
+{
+    uint32_t node_of[24];
+    rt_costs_built_in(&costs);
+    for (uint32_t nodes = 1; nodes <= 24; nodes++)
+        for (uint32_t i = 0; i < rt_algorithm_count; i++)
+            for (size_t bytes = 0; bytes <= 1 << 20; bytes = bytes * 1024 + 1) {
+                for (uint32_t r = 0; r < 24; r++) node_of[r] = r % nodes;
+                const struct rt_sites s = rt_sites_of(24, node_of);
+                const double t = seconds(&s, rt_algorithms[i], rt_algorithms[i]->collective, bytes);
+                CHECK_THAT(t > 0 && t < 1e12, "%s %s of %zu bytes, %u nodes: %g s",
+                           ringtree_collective_name(rt_algorithms[i]->collective), rt_algorithms[i]->name, bytes, nodes,
+                           t);
+            }
+}
+
 TEST(a_slower_network_makes_every_algorithm_between_nodes_slower)
 {
     const struct rt_sites s = sites_of(16, 4);

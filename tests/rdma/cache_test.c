@@ -2,6 +2,7 @@
 #include "test.h"
 #include "verbs/cache.h"
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PIECE RT_VERBS_PIECE
@@ -107,6 +108,27 @@ TEST(memory_given_back_by_madvise_or_moved_is_noticed)
     if (piece) rt_verbs_cache_release(piece);
     rt_verbs_cache_close(&w.cache);
     munmap(moved, 2 * PIECE);
+}
+
+/* A child that holds on to the watching would make every unmapping here wait for it. */
+TEST(a_forked_child_that_lives_on_holds_up_no_unmapping_after_the_end)
+{
+    START(w);
+    unsigned char *memory = map(NULL, PIECE);
+    int alive[2];
+    CHECK(find(&w, memory, 65536));
+    CHECK_EQ(pipe(alive), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(alive[1]);
+        _exit(read(alive[0], &byte, 1) < 0); /* lives until its parent unmapped, or ended */
+    }
+    rt_verbs_cache_close(&w.cache);
+    CHECK_EQ(munmap(memory, PIECE), 0);
+    close(alive[0]);
+    close(alive[1]);
+    CHECK_EQ(waitpid(child, NULL, 0), child);
 }
 
 TEST(what_was_unused_for_longest_makes_room)

@@ -156,6 +156,34 @@ TEST(failover_can_be_limited_and_the_sentence_says_what_broke_and_where_to_look)
     pair_close(&pair);
 }
 
+/* What came whole is still given. */
+static ringtree_status receive_to_the_end(struct pair *pair, struct rt_error *error)
+{
+    const uint64_t end = rt_now_ns(&rt_system_clock) + UINT64_C(5000000000);
+    ringtree_status status = RINGTREE_IN_PROGRESS;
+    const void *data;
+    struct rt_frame got;
+    while (status <= RINGTREE_IN_PROGRESS && rt_now_ns(&rt_system_clock) < end) {
+        status = pair->transport->recv(pair->in, NULL, NULL, pair->in->slot_bytes, &got, &data, error);
+        pair->transport->release(pair->in);
+    }
+    return status;
+}
+
+TEST(where_tcp_cannot_take_over_both_ends_say_so)
+{
+    struct pair pair;
+    struct rt_error error = { 0 };
+    bool skip;
+    pair_open(&pair, &one, &skip);
+    ((struct standin *)pair.world)->settings.number[RT_TCP_SLOT_BYTES] = 4096;
+    const char *why = through(&pair, all_ports_down, 60);
+    CHECK_HAS(why ? why : "nothing failed", "RINGTREE_TCP_SLOT_BYTES is below");
+    CHECK_EQ(receive_to_the_end(&pair, &error), RINGTREE_PEER_LOST);
+    CHECK_HAS(error.text, "RINGTREE_TCP_SLOT_BYTES is below");
+    pair_close(&pair);
+}
+
 static void lose_and_break(struct pair *pair)
 {
     (void)pair;

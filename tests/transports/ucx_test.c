@@ -33,6 +33,57 @@ static const struct fixture ucx = { "ucx", &rt_transport_ucx, true, &none, ucx_s
 
 CONFORMANCE(ucx, &ucx)
 
+/* ---- beside tcp */
+
+static struct rt_link *opened(const struct rt_transport *transport, struct rt_fabric *fabric, uint32_t lane,
+                              bool sender)
+{
+    struct rt_link *link = calloc(1, transport->link_size);
+    struct rt_error error = { 0 };
+    *link = (struct rt_link){ .transport = transport, .fabric = fabric, .peer = 1 - fabric->rank, .lane = lane,
+                              .sender = sender };
+    CHECK_THAT(transport->open(link, &error) == RINGTREE_OK, "%s", error.text);
+    return link;
+}
+
+static void closed(struct rt_link *link)
+{
+    link->transport->close(link);
+    free(link);
+}
+
+/* As between a rank that has UCX and one that has not, while both run. */
+static void check_message_by_tcp(struct rt_fabric fabric[2])
+{
+    struct rt_link *ucx_link = opened(&rt_transport_ucx, &fabric[1], 0, false);
+    struct rt_link *out = opened(&rt_transport_tcp, &fabric[0], RT_P2P_LANE, true);
+    const struct rt_frame frame = pair_frame(0, 4);
+    const void *data = NULL;
+    struct rt_frame got;
+    ringtree_status status = RINGTREE_IN_PROGRESS;
+    for (const uint64_t end = now_ms() + 5000; status == RINGTREE_IN_PROGRESS && now_ms() < end;)
+        status = rt_transport_tcp.send(out, &frame, "tcp", NULL);
+    for (const uint64_t end = now_ms() + 200; now_ms() < end;) rt_transport_ucx.step(&fabric[1]);
+    CHECK_EQ(status, RINGTREE_OK);
+    struct rt_link *in = opened(&rt_transport_tcp, &fabric[1], RT_P2P_LANE, false);
+    for (const uint64_t end = now_ms() + 5000; !data && now_ms() < end;)
+        rt_transport_tcp.recv(in, &frame, NULL, 4, &got, &data, NULL);
+    CHECK(data && memcmp(data, "tcp", 4) == 0);
+    closed(in);
+    closed(out);
+    closed(ucx_link);
+}
+
+TEST(connections_for_messages_by_tcp_are_left_to_tcp)
+{
+    struct rt_fabric fabric[2];
+    void *world;
+    const char *why = ucx_start(&ucx, fabric, &world);
+    if (why) SKIP("%s", why);
+    check_message_by_tcp(fabric);
+    ucx_stop(world);
+}
+
 /* ---- processes */
 
 /* Rank 0 sends ten slices and is killed in the middle of the next; rank 1 must get the ten and then the loss. */

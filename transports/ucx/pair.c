@@ -23,6 +23,7 @@
 static struct rt_claim claim_of(const struct rt_ucx_pair *pair, uint32_t rank)
 {
     return (struct rt_claim){ .kind = RT_CONNECT_DATA, .rank = rank, .stripes = 1,
+                              .stripe = RT_UCX_STRIPE_CLAIM,
                               .lane = pair->way == RT_UCX_BOTH_WAYS ? 0 : RT_P2P_LANE };
 }
 
@@ -357,7 +358,8 @@ ringtree_status rt_ucx_pair_connect(struct rt_ucx_link *l)
 void rt_ucx_welcome(struct rt_ucx *ucx)
 {
     const uint32_t peer = ucx->asked = (ucx->asked + 1) % ucx->fabric->nranks;
-    const struct rt_claim claim = { .kind = RT_CONNECT_DATA, .rank = peer, .stripes = 1, .lane = RT_P2P_LANE };
+    const struct rt_claim claim = { .kind = RT_CONNECT_DATA, .rank = peer, .stripes = 1,
+                                    .stripe = RT_UCX_STRIPE_CLAIM, .lane = RT_P2P_LANE };
     if (peer == ucx->fabric->rank || ucx->pairs[peer * RT_UCX_WAYS + RT_UCX_IN]) return;
     const int side = rt_control_take(ucx->fabric->control, &claim);
     if (side < 0) return;

@@ -25,6 +25,7 @@
 
 #define RT_UCX_SLOTS 8
 #define RT_UCX_WAYS  3
+#define RT_UCX_STRIPE_CLAIM 33 /* stripe of the side connection, beyond those of tcp and verbs */
 enum rt_ucx_way { RT_UCX_BOTH_WAYS, RT_UCX_OUT, RT_UCX_IN }; /* of a pair: collectives; messages to, from the peer */
 enum rt_ucx_id { RT_UCX_SLICE = 1, RT_UCX_CREDIT }; /* of active messages */
 

@@ -13,6 +13,43 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * A forked child holds a copy of each userfaultfd. While one is open somewhere and nobody reads it, whoever unmaps
+ * watched memory waits for ever; so children close theirs.
+ */
+#define MOST_WATCHERS 64
+static atomic_int     watchers[MOST_WATCHERS]; /* descriptors + 1; 0: none */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool           children_close;
+
+static void close_in_child(void)
+{
+    for (int i = 0; i < MOST_WATCHERS; i++) {
+        const int one = atomic_exchange(&watchers[i], 0);
+        if (one) close(one - 1);
+    }
+}
+
+static void ask_for_forks(void)
+{
+    children_close = pthread_atfork(NULL, NULL, close_in_child) == 0;
+}
+
+static bool note_watcher(int watcher)
+{
+    pthread_once(&once, ask_for_forks);
+    for (int i = 0, none = 0; children_close && i < MOST_WATCHERS; i++, none = 0)
+        if (atomic_compare_exchange_strong(&watchers[i], &none, watcher + 1)) return true;
+    return false;
+}
+
+static void close_watcher(int watcher)
+{
+    for (int i = 0, one = watcher + 1; i < MOST_WATCHERS; i++, one = watcher + 1)
+        atomic_compare_exchange_strong(&watchers[i], &one, 0);
+    close(watcher);
+}
+
 /* ---- the watching thread */
 
 void rt_verbs_cache_forget(struct rt_verbs_cache *cache, uintptr_t begin, uintptr_t end)
@@ -45,7 +82,7 @@ static void *watch(void *argument)
         while (read(cache->watcher, &message, sizeof(message)) == (ssize_t)sizeof(message)) obey(cache, &message);
         atomic_store(&cache->reading, false);
     }
-    close(cache->watcher); /* here: a thread that ends gives back its stack, which may be watched too */
+    close_watcher(cache->watcher); /* here: a thread that ends gives back its stack, which may be watched too */
     return NULL;
 }
 
@@ -62,6 +99,8 @@ bool rt_verbs_cache_open(struct rt_verbs_cache *cache, const char **why)
     cache->stop = eventfd(0, EFD_CLOEXEC);
     *why = "the kernel has no userfaultfd that tells of unmapped memory";
     if (!prepare(cache->watcher) || cache->stop < 0) return false;
+    *why = "too many communicators watch memory";
+    if (!note_watcher(cache->watcher)) return false;
     *why = "no thread can be started to watch memory";
     cache->runs = pthread_create(&cache->thread, NULL, watch, cache) == 0;
     return cache->runs;
@@ -84,7 +123,7 @@ void rt_verbs_cache_close(struct rt_verbs_cache *cache)
     for (int i = 0; i < RT_VERBS_PIECES; i++)
         if (cache->piece[i].end) drop(cache, &cache->piece[i]);
     if (cache->runs && write(cache->stop, &one, sizeof(one)) == (ssize_t)sizeof(one)) pthread_join(cache->thread, NULL);
-    else if (cache->watcher >= 0) close(cache->watcher);
+    else if (cache->watcher >= 0) close_watcher(cache->watcher);
     if (cache->stop >= 0) close(cache->stop);
 }
 

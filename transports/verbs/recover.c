@@ -99,13 +99,19 @@ ringtree_status rt_verbs_plain_open(struct rt_verbs_link *l, uint64_t from)
     if (!plain) return rt_verbs_fail(l->pair, RINGTREE_NO_MEMORY, "rank %u: no memory", l->link.fabric->rank);
     *plain = (struct rt_link){ .transport = &rt_transport_tcp, .fabric = l->link.fabric, .peer = l->link.peer,
                                .lane = l->link.lane, .sender = l->link.sender };
-    l->plain = plain;
-    l->plain_from = from;
-    const ringtree_status status = rt_transport_tcp.open(plain, &error);
-    if (status != RINGTREE_OK) return rt_verbs_fail(l->pair, status, "%s", error.text);
-    if (plain->slot_bytes < l->link.slot_bytes)
-        return give_up(l->pair, "tcp cannot take over: RINGTREE_TCP_SLOT_BYTES is below RINGTREE_VERBS_SLOT_BYTES");
-    return RINGTREE_OK;
+    ringtree_status status = rt_transport_tcp.open(plain, &error);
+    if (status != RINGTREE_OK)
+        rt_verbs_fail(l->pair, status, "%s", error.text);
+    else if (plain->slot_bytes < l->link.slot_bytes)
+        status = give_up(l->pair, "tcp cannot take over: RINGTREE_TCP_SLOT_BYTES is below RINGTREE_VERBS_SLOT_BYTES");
+    if (status == RINGTREE_OK) {
+        l->plain = plain;
+        l->plain_from = from;
+        return RINGTREE_OK;
+    }
+    rt_transport_tcp.close(plain); /* no call may go to it: it would hide the failure */
+    free(plain);
+    return status;
 }
 
 ringtree_status rt_verbs_go_plain(struct rt_verbs_pair *pair)
