@@ -5,7 +5,7 @@
  * Nothing is read while a slice is held, so what was given stays where it is.
  */
 #include "tcp.h"
-#include <endian.h>
+#include "transports/frame.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -53,16 +53,6 @@ static ringtree_status read_head(struct rt_tcp_link *l, const struct rt_frame *e
     if (status != RINGTREE_OK) return status;
     l->end += n;
     return l->end < RT_TCP_FRAME_BYTES ? RINGTREE_IN_PROGRESS : RINGTREE_OK;
-}
-
-static void frame_from_wire(const unsigned char *wire, struct rt_frame *frame)
-{
-    memcpy(frame, wire, sizeof(*frame));
-    frame->sequence = le64toh(frame->sequence);
-    frame->count = le64toh(frame->count);
-    frame->op = le32toh(frame->op);
-    frame->root = le32toh(frame->root);
-    frame->bytes = le32toh(frame->bytes);
 }
 
 static bool is_wanted(const struct rt_tcp_link *l, const struct rt_frame *expect, const void *into, size_t capacity)
@@ -122,7 +112,7 @@ static ringtree_status advance(struct rt_tcp_link *l, const struct rt_frame *exp
     if (l->phase == RT_TCP_HEAD) {
         status = read_head(l, expect, into);
         if (status != RINGTREE_OK) return status;
-        frame_from_wire(l->memory + l->begin, &l->frame);
+        rt_frame_from_wire(l->memory + l->begin, &l->frame);
         *unwanted = !is_wanted(l, expect, into, capacity);
         if (*unwanted) return RINGTREE_OK; /* stays at the head: nothing of it has been taken */
         begin_body(l, into);

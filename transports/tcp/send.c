@@ -1,6 +1,6 @@
 /* The sending end: slices go from where they lie into the kernel, each connection at its own pace. */
 #include "tcp.h"
-#include <endian.h>
+#include "transports/frame.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -92,15 +92,6 @@ void *rt_tcp_reserve(struct rt_link *link, struct rt_error *error)
     return slot_memory(l, l->reserved);
 }
 
-static void frame_to_wire(const struct rt_frame *frame, unsigned char *wire)
-{
-    const struct rt_frame little = { .sequence = htole64(frame->sequence), .count = htole64(frame->count),
-                                     .op = htole32(frame->op), .root = htole32(frame->root),
-                                     .collective = frame->collective, .type = frame->type, .lane = frame->lane,
-                                     .plan = frame->plan, .bytes = htole32(frame->bytes) };
-    memcpy(wire, &little, sizeof(little));
-}
-
 ringtree_status rt_tcp_send(struct rt_link *link, const struct rt_frame *frame, const void *data,
                             struct rt_error *error)
 {
@@ -113,7 +104,7 @@ ringtree_status rt_tcp_send(struct rt_link *link, const struct rt_frame *frame, 
     if (status == RINGTREE_IN_PROGRESS || is_full(l)) return RINGTREE_IN_PROGRESS;
     struct rt_tcp_slice *slice = &l->slices[l->posted % RT_TCP_SLOTS];
     const bool staged = l->reserved >= 0 && data == slot_memory(l, l->reserved);
-    frame_to_wire(frame, slice->frame);
+    rt_frame_to_wire(frame, slice->frame);
     slice->data = data;
     slice->bytes = frame->bytes;
     slice->slot = staged ? l->reserved : -1;

@@ -1,6 +1,6 @@
 /* The receiving end: slices lie in this link's slots, where the sender wrote them. */
 #include "verbs.h"
-#include <endian.h>
+#include "transports/frame.h"
 #include <string.h>
 
 #define CHECKED_BYTES 28 /* of the frame: all but `bytes` */
@@ -13,12 +13,7 @@ static unsigned char *slot(const struct rt_verbs_link *l, uint64_t number)
 /* The sender can still write there: take it once, believe only what was taken. */
 static void read_frame(const struct rt_verbs_link *l, uint64_t number, struct rt_frame *frame)
 {
-    memcpy(frame, slot(l, number) + RT_VERBS_HEAD - RT_VERBS_FRAME, sizeof(*frame));
-    frame->sequence = le64toh(frame->sequence);
-    frame->count = le64toh(frame->count);
-    frame->op = le32toh(frame->op);
-    frame->root = le32toh(frame->root);
-    frame->bytes = le32toh(frame->bytes);
+    rt_frame_from_wire(slot(l, number) + RT_VERBS_HEAD - RT_VERBS_FRAME, frame);
 }
 
 /* Is slice `number` all there? *frame is it. */

@@ -1,6 +1,6 @@
 /* The sending end: slices go from where they lie into the receiver's slots. */
 #include "verbs.h"
-#include <endian.h>
+#include "transports/frame.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -174,15 +174,6 @@ void *rt_verbs_reserve(struct rt_link *link, struct rt_error *error)
     return staging(l, l->reserved);
 }
 
-static void write_frame(const struct rt_frame *frame, unsigned char *to)
-{
-    const struct rt_frame little = { .sequence = htole64(frame->sequence), .count = htole64(frame->count),
-                                     .op = htole32(frame->op), .root = htole32(frame->root),
-                                     .collective = frame->collective, .type = frame->type, .lane = frame->lane,
-                                     .plan = frame->plan, .bytes = htole32(frame->bytes) };
-    memcpy(to, &little, sizeof(little));
-}
-
 /* Where it lies, if that memory is registered; else a copy of it in a free slot. */
 static void place_long(struct rt_verbs_link *l, struct rt_verbs_slice *slice, const void *data, bool reserved)
 {
@@ -207,7 +198,7 @@ static void place(struct rt_verbs_link *l, struct rt_verbs_slice *slice, const v
     const uint32_t bytes = slice->frame.bytes;
     const bool reserved = l->reserved >= 0 && data == staging(l, l->reserved);
     unsigned char *at = small(l, l->posted);
-    write_frame(&slice->frame, at);
+    rt_frame_to_wire(&slice->frame, at);
     slice->mr = l->slots.mr;
     slice->staged = -1;
     slice->held = NULL;
