@@ -225,7 +225,7 @@ static void send_first(struct rt_ucx_pair *pair)
 {
     const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_REPLY };
     rt_ucx_fill_credit(pair, 0, &pair->first);
-    pair->wiring = pair->ucx->call->ucp_am_send_nbx(pair->endpoint, RT_UCX_CREDIT, &pair->first, RT_UCX_CREDIT_BYTES,
+    pair->wiring = pair->ucx->call->ucp_am_send_nbx(pair->endpoint, RT_UCX_CREDIT, &pair->first, RT_UCX_SHORT_BYTES,
                                                     NULL, 0, &param);
 }
 
