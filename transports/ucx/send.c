@@ -97,7 +97,9 @@ static size_t fill_header(const struct rt_ucx_link *l, struct rt_ucx_header *hea
 static ringtree_status post(struct rt_ucx_link *l, struct rt_ucx_slice *slice, size_t header_bytes, const void *data,
                             uint32_t bytes)
 {
-    const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+    const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                        UCP_OP_ATTR_FIELD_FLAGS,
+                                        .flags = bytes <= l->pair->eager_bytes ? UCP_AM_SEND_FLAG_EAGER : 0,
                                         .cb.send = slice_left, .user_data = slice };
     void *request = l->ucx->call->ucp_am_send_nbx(l->pair->endpoint, RT_UCX_SLICE, &slice->header,
                                                   header_bytes, data, bytes, &param);

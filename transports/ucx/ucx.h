@@ -30,9 +30,9 @@ enum rt_ucx_way { RT_UCX_BOTH_WAYS, RT_UCX_OUT, RT_UCX_IN }; /* of a pair: colle
 enum rt_ucx_id { RT_UCX_SLICE = 1, RT_UCX_CREDIT }; /* of active messages */
 
 /*
- * Ahead of a slice, little endian. Without `frame` it is a credit, or a slice whose frame is that of the slice before it
- * on the link but for `bytes` and a sequence that is `later`: then 4 bytes and all of this fit into one cache line of
- * UCX's shared memory, and 56 still go without its slower way.
+ * Ahead of a slice, little endian. Without `frame` it is a credit, or a slice whose frame is that of the slice before
+ * it on the link but for `bytes` and a sequence that is `later`: then 4 bytes and all of this fit into one cache line
+ * of UCX's shared memory, and 56 still go without its slower way.
  */
 struct rt_ucx_header {
     uint64_t        token;         /* from the receiver's hello */
@@ -120,6 +120,7 @@ struct rt_ucx_pair {
     struct rt_ucx_link     *out[RT_LINK_LANES];
     struct rt_ucx_inbound  *in[RT_LINK_LANES];
     char                    lanes[64]; /* "sysv, cma": what UCX chose */
+    uint32_t                eager_bytes; /* slices of at most so many never go by rendezvous */
 };
 
 struct rt_ucx {
