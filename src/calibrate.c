@@ -86,12 +86,33 @@ static bool may_measure(const ringtree_comm *comm)
     return wants(comm, "always") || (wants(comm, "") && !comm->settings.text[RT_TUNE_FILE][0]);
 }
 
+/* Both within a factor of 1.5; what could not be measured is no news. */
+static bool is_near(uint64_t kept, uint64_t found)
+{
+    return !found || (kept * 3 >= found * 2 && found * 3 >= kept * 2);
+}
+
+/* What was found anew of links between machines, beside what was kept. false: nothing changes. */
+static bool settle(const struct rt_calibration *kept, struct rt_calibration *found)
+{
+    const struct rt_calibration fresh = *found;
+    const int k = RT_LINK_NETWORK;
+    if (!kept->latency_fs[k]) return true;
+    *found = *kept;
+    if (is_near(kept->latency_fs[k], fresh.latency_fs[k]) && is_near(kept->byte_fs[k], fresh.byte_fs[k])) return false;
+    found->latency_fs[k] = fresh.latency_fs[k];
+    found->byte_fs[k] = fresh.byte_fs[k];
+    return true;
+}
+
 static ringtree_status measure(ringtree_comm *comm, const char *what, struct told *mine, struct told *all,
                                struct rt_error *error)
 {
+    const struct rt_calibration kept = all[0].calibration;
     memset(&mine->calibration, 0, sizeof mine->calibration);
     ringtree_status status =
-        rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration);
+        rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS],
+                             kept.latency_fs[RT_LINK_NETWORK] != 0, &mine->calibration);
     if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
     status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     if (status != RINGTREE_OK) return status;
@@ -101,7 +122,8 @@ static ringtree_status measure(ringtree_comm *comm, const char *what, struct tol
             all[0].calibration.latency_fs[kind] = all[r].calibration.latency_fs[kind];
             all[0].calibration.byte_fs[kind] = all[r].calibration.byte_fs[kind];
         }
-    if (comm->rank == 0 && !wants(comm, "always"))
+    const bool changed = settle(&kept, &all[0].calibration);
+    if (changed && comm->rank == 0 && !wants(comm, "always"))
         rt_calibration_store(&comm->settings, what, &all[0].calibration);
     return RINGTREE_OK;
 }
@@ -117,7 +139,8 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
         mine.known = rt_calibration_load(&comm->settings, what, &mine.calibration);
     ringtree_status status = rt_control_all_gather(comm->control, &mine, sizeof mine, all, error);
     if (status == RINGTREE_OK) status = compare(comm, all, error);
-    if (status == RINGTREE_OK && !all[0].known && may_measure(comm)) status = measure(comm, what, &mine, all, error);
+    const bool measured = all[0].known && !all[0].calibration.latency_fs[RT_LINK_NETWORK];
+    if (status == RINGTREE_OK && !measured && may_measure(comm)) status = measure(comm, what, &mine, all, error);
     if (status == RINGTREE_OK) adapt(&comm->planner.costs, &all[0].calibration);
     return status;
 }
