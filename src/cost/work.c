@@ -60,18 +60,25 @@ static void by_distance(const struct rt_sites *s, double phases, struct rt_work 
     w->between = phases * (rounds - inside);
 }
 
-/*
- * Everybody to everybody, or to one. Several senders that meet at one port wait for one another: 4 ranks at 1 Gbit/s,
- * reno, 1 to 8 MiB: 1.02 to 1.08 times the ring's time, with cubic 1.05 to 1.06, for equal bytes.
- */
-#define MEETING 1.06
+/* Everybody to everybody, or to one. */
 static void everywhere(const struct rt_sites *s, double phases, struct rt_work *w)
 {
     const double out = s->ranks > 1 ? (double)(s->ranks - s->local) / (s->ranks - 1) : 0;
     w->inside = s->nodes == 1 ? phases : 0;
     w->between = s->nodes == 1 ? 0 : phases;
     w->wire_messages = w->messages_all * out;
-    w->wire = w->bytes_all * out * (s->nodes > 2 ? MEETING : 1);
+    w->wire = w->bytes_all * out;
+}
+
+/*
+ * The same all at once: several senders that meet at one port wait for one another. 4 ranks at 1 Gbit/s, reno, 1 to 8
+ * MiB: 1.02 to 1.08 times the ring's time, with cubic 1.05 to 1.06, for equal bytes.
+ */
+#define MEETING 1.06
+static void at_once(const struct rt_sites *s, double phases, struct rt_work *w)
+{
+    everywhere(s, phases, w);
+    if (s->nodes > 2) w->wire *= MEETING;
 }
 
 /*
@@ -188,7 +195,7 @@ static void direct_all_reduce(const struct rt_sites *s, double bytes, struct rt_
     w->added = (n - 1) * cut.bytes;
     w->chunk = cut.bytes;
     of_node(s, 2 * cut.full * (n - 1), 2 * cut.full * (n - 1) * cut.bytes, cut.full * (n - 1) * cut.bytes, w);
-    everywhere(s, 2, w);
+    at_once(s, 2, w);
 }
 
 /* A ring inside the node, halving between nodes, a ring inside; the three overlap by slices. */
@@ -228,7 +235,7 @@ static void direct_blocks(const struct rt_sites *s, double bytes, struct rt_work
     w->bytes = (n - 1) * bytes;
     w->chunk = bytes;
     all_alike(s, w);
-    everywhere(s, 1, w);
+    at_once(s, 1, w);
 }
 
 static void bruck_blocks(const struct rt_sites *s, double bytes, struct rt_work *w)
