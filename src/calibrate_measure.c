@@ -17,6 +17,7 @@
 #define TRIPS    4000
 #define ROWS     12
 #define ENOUGH_NS UINT64_C(3000000) /* by then the scheduler has found a core for each of the two */
+#define SLOW_NS   UINT64_C(4000000) /* of a row: both slept in it, and whoever wakes is often moved to the other's core */
 #define FS_PER_NS UINT64_C(1000000)
 
 enum { END, TRIP, ROW };
@@ -77,7 +78,7 @@ static ringtree_status rounds(struct meter *m, unsigned char what, uint32_t coun
         const uint64_t patience_ns = *least_ns == UINT64_MAX && first_took == UINT64_MAX ? m->most_ns : 0;
         if (i > 0 && (now > m->end_ns + patience_ns || (*least_ns != UINT64_MAX && now > first + ENOUGH_NS))) break;
         status = go(m, what, &took);
-        if (status != RINGTREE_OK || shares_core(m)) continue;
+        if (status != RINGTREE_OK || (shares_core(m) && !(what == ROW && took > SLOW_NS))) continue;
         if (i == 0) first_took = took;
         else if (took < *least_ns) *least_ns = took;
     }
