@@ -132,15 +132,19 @@ static ringtree_status follow(struct meter *m)
     return status;
 }
 
-/* Two ranks of one node (first of all the nodes that have two), or rank 0 and the first on another node. */
+/* The first rank whose node an earlier rank is on, and the first of that node; or rank 0 and the first on another node.
+ * Nodes are numbered by first appearance, so a number that is not the next one has appeared before. */
 static bool pair_of(const ringtree_comm *comm, bool inside, uint32_t *first, uint32_t *second)
 {
-    for (*first = 0; *first < comm->nranks; ++*first)
-        for (*second = *first + 1; *second < comm->nranks; ++*second) {
-            if ((comm->node_of[*first] == comm->node_of[*second]) == inside) return true;
-            if (inside && *second - *first > 4096) break; /* ranks of a node are rarely far apart */
-        }
-    return false;
+    uint32_t next = 0;
+    for (*second = 0; *second < comm->nranks; ++*second) {
+        const uint32_t node = comm->node_of[*second];
+        if (node < next ? inside : !inside && node > 0) break;
+        next += node == next;
+    }
+    if (*second == comm->nranks) return false;
+    for (*first = 0; inside && comm->node_of[*first] != comm->node_of[*second];) ++*first;
+    return true;
 }
 
 static ringtree_status measure_pair(ringtree_comm *comm, bool inside, uint32_t most_ms, struct rt_calibration *found)
