@@ -17,7 +17,7 @@
 #define TRIPS    4000
 #define ROWS     12
 #define ENOUGH_NS UINT64_C(3000000) /* by then the scheduler has found a core for each of the two */
-#define SLOW_NS   UINT64_C(4000000) /* of a row: both slept in it, and whoever wakes is often moved to the other's core */
+#define SLOW_NS   UINT64_C(4000000) /* of a row: both slept in it, and who wakes is often moved to the other's core */
 #define FS_PER_NS UINT64_C(1000000)
 
 enum { END, TRIP, ROW };
@@ -154,7 +154,8 @@ static ringtree_status measure_pair(ringtree_comm *comm, bool inside, uint32_t m
     const uint8_t kind = inside ? comm->planner.sites.inside : comm->planner.sites.between;
     if (!pair_of(comm, inside, &first, &second) || (comm->rank != first && comm->rank != second)) return RINGTREE_OK;
     struct meter m = { comm, comm->rank == first ? second : first,
-                       (uint64_t)most_ms * 1000000, 0, malloc(LONG), places[first].machine_key == places[second].machine_key };
+                       (uint64_t)most_ms * 1000000, 0, malloc(LONG),
+                       places[first].machine_key == places[second].machine_key };
     if (!m.memory) return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory to measure links", comm->rank);
     memset(m.memory, 0, LONG);
     ringtree_status status =

@@ -209,7 +209,8 @@ static ringtree_status measure_link(ringtree_comm *comm, tune_take *take, void *
 ringtree_status tune_measure(ringtree_comm *comm, const struct tune_job *job, tune_take *take, void *context)
 {
     const uint32_t n = ringtree_size(comm);
-    struct meter m = { .comm = comm, .place = (uint8_t)rt_cost_case_of(&comm->planner.sites), .in = malloc(job->most + 4096), .out = malloc(job->most + 4096) };
+    struct meter m = { .comm = comm, .place = (uint8_t)rt_cost_case_of(&comm->planner.sites),
+                       .in = malloc(job->most + 4096), .out = malloc(job->most + 4096) };
     ringtree_status status = m.in && m.out ? RINGTREE_OK : RINGTREE_NO_MEMORY;
     if (status == RINGTREE_OK) {
         memset(m.in, 0, job->most + 4096);

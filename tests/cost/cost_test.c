@@ -127,7 +127,8 @@ TEST(between_two_near_machines_an_array_is_sent_whole_only_while_it_is_short)
     const struct rt_link_measured veth = { 3.5e-6, 0.15e-9 };
     rt_costs_built_in(&costs);
     rt_costs_adapt(&costs, RT_LINK_NETWORK, &veth);
-    for (size_t bytes = 4; bytes <= 16 << 10; bytes *= 4) CHECK_THAT(!strcmp(best_of(&s, bytes), "doubling"), "%zu bytes: %s", (size_t)bytes, best_of(&s, bytes));
+    for (size_t bytes = 4; bytes <= 16 << 10; bytes *= 4)
+        CHECK_THAT(!strcmp(best_of(&s, bytes), "doubling"), "%zu bytes: %s", bytes, best_of(&s, bytes));
     for (size_t bytes = 256 << 10; bytes <= 64 << 20; bytes *= 4) {
         CHECK_THAT(ratio(&s, "doubling", "ring", bytes) > 1.01, "%zu bytes: %g", bytes,
                    ratio(&s, "doubling", "ring", bytes));
@@ -144,7 +145,7 @@ TEST(on_a_slow_wire_time_is_that_of_the_bytes_that_leave_a_machine)
     const size_t bytes = 64 << 20;
     rt_costs_built_in(&costs);
     rt_costs_adapt(&costs, RT_LINK_NETWORK, &gigabit);
-    CHECK_THAT(!strcmp(best_of(&s, bytes), "ring"), "%zu bytes: %s", (size_t)bytes, best_of(&s, bytes));
+    CHECK_THAT(!strcmp(best_of(&s, bytes), "ring"), "%zu bytes: %s", bytes, best_of(&s, bytes));
     const double wire = 1.5 * (double)bytes * costs.link[RT_LINK_NETWORK].wire_byte;
     const double took = seconds(&s, rt_algorithm_find(RINGTREE_ALL_REDUCE, "ring"), RINGTREE_ALL_REDUCE, bytes);
     CHECK_THAT(took > wire && took < 1.05 * wire, "%g s, the wire takes %g", took, wire);
