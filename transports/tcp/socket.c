@@ -63,9 +63,9 @@ static bool is_near(int fd)
 
 /*
  * Connections are made with reno (bootstrap/net.c), which within a machine they keep; between machines they take what
- * the system has chosen, but for bbr to a peer that is near. It paces: what it has learned from small messages holds up a
- * large one, and rates learned one peer at a time are not those of all peers together. Two namespaces joined by veth,
- * single all_reduces of 64 KiB as one message: 45 us, with reno 28; 4 ranks on 1 Gbit/s, 8 MiB in five ways:
+ * the system has chosen, but for bbr to a peer that is near. It paces: what it has learned from small messages holds
+ * up a large one, and rates learned one peer at a time are not those of all peers together. Two namespaces joined by
+ * veth, single all_reduces of 64 KiB as one message: 45 us, with reno 28; 4 ranks on 1 Gbit/s, 8 MiB in five ways:
  * 105 to 573 ms, with reno all 105.
  */
 static void choose_congestion(const struct rt_tcp_pair *pair, int fd)
