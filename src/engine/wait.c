@@ -33,7 +33,7 @@ uint32_t rt_wait_polls(const struct rt_engine *engine)
     struct rt_core_count cores = { 0 };
     uint32_t ranks = 0;
     for (uint32_t r = 0; r < fabric->nranks; r++) {
-        if (strcmp(places[r].host, places[fabric->rank].host) != 0) continue;
+        if (places[r].machine_key != places[fabric->rank].machine_key) continue;
         rt_core_count_add(&cores, &places[r]);
         ranks++;
     }
