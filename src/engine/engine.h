@@ -18,6 +18,7 @@
 #include "direct.h"
 #include "shm/node.h"
 #include "transports/transport.h"
+#include <stdatomic.h>
 #include <pthread.h>
 
 #define RT_LANE_ALL_TO_ALL_V (RT_MAX_LANES - 1) /* algorithms stay below it */
@@ -53,6 +54,7 @@ struct rt_call {
     bool            divided_first, divided_last; /* AVG */
     bool            in_place; /* INPUT and OUTPUT are the same memory */
     unsigned char   scalar[8];
+    atomic_bool    *held;     /* what the caller lent beside the buffers: false again once it is finished; or NULL */
 };
 
 struct ringtree_request {
