@@ -129,7 +129,7 @@ static ringtree_status measure(ringtree_comm *comm, const char *what, const stru
     memset(&mine->calibration, 0, sizeof mine->calibration);
     if (rt_rivals_unknown(rivals, &mine->calibration)) status = measure_rivals(comm, rivals, mine, all, error);
     if (status != RINGTREE_OK) return status;
-    status = rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &links);
+    status = rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], false, &links);
     if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
     memcpy(mine->calibration.latency_fs, links.latency_fs, RT_LINK_KINDS * sizeof *links.latency_fs);
     memcpy(mine->calibration.byte_fs, links.byte_fs, RT_LINK_KINDS * sizeof *links.byte_fs);
@@ -138,6 +138,37 @@ static ringtree_status measure(ringtree_comm *comm, const char *what, const stru
     merge(all, comm->nranks);
     if (comm->rank == 0 && !wants(comm, "always") && !all[0].failed)
         rt_calibration_store(&comm->settings, what, &all[0].calibration);
+    return RINGTREE_OK;
+}
+
+/* Both within a factor of 1.5; what could not be measured is no news. */
+static bool is_near(uint64_t kept, uint64_t found)
+{
+    return !found || (kept * 3 >= found * 2 && found * 3 >= kept * 2);
+}
+
+/* A link between machines may have changed since it was measured; small differences are noise. */
+static ringtree_status look_again(ringtree_comm *comm, const char *what, struct told *mine, struct told *all,
+                                  struct rt_error *error)
+{
+    const int k = RT_LINK_NETWORK;
+    struct rt_calibration kept = all[0].calibration;
+    if (!kept.latency_fs[k]) return RINGTREE_OK;
+    memset(&mine->calibration, 0, sizeof mine->calibration);
+    ringtree_status status =
+        rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], true, &mine->calibration);
+    if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
+    status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    if (status != RINGTREE_OK) return status;
+    merge(all, comm->nranks);
+    const uint64_t latency_fs = all[0].calibration.latency_fs[k], byte_fs = all[0].calibration.byte_fs[k];
+    const bool same = is_near(kept.latency_fs[k], latency_fs) && is_near(kept.byte_fs[k], byte_fs);
+    if (!same) {
+        kept.latency_fs[k] = latency_fs;
+        kept.byte_fs[k] = byte_fs;
+        if (comm->rank == 0) rt_calibration_store(&comm->settings, what, &kept);
+    }
+    all[0].calibration = kept;
     return RINGTREE_OK;
 }
 
@@ -159,6 +190,7 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     const bool knows = all[0].known && !rt_rivals_unknown(&rivals, &all[0].calibration);
     if (!knows && may_measure(comm)) status = measure(comm, what, &rivals, &mine, all, error);
     else status = rt_rivals_choose(comm, &all[0].calibration, 0, error);
+    if (status == RINGTREE_OK && knows && may_measure(comm)) status = look_again(comm, what, &mine, all, error);
     if (status == RINGTREE_OK) adapt(&comm->planner.costs, &all[0].calibration);
     return status;
 }

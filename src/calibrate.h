@@ -1,6 +1,8 @@
 /*
  * What the planner's costs rest on: the built-in table or RINGTREE_TUNE_FILE, brought nearer to this machine by a short
- * measurement of one link of each kind, which is kept in a file for the next start (RINGTREE_CALIBRATE).
+ * measurement of one link of each kind, which is kept in a file for the next start (RINGTREE_CALIBRATE). A link between
+ * machines is measured at every start all the same, since nothing tells when it changes; as long as that is near what
+ * is kept, what is kept counts, so that noise changes no plan.
  *
  * All ranks end with the same costs to the bit: one rank reads the file, or measures, and tells the others.
  */
@@ -23,9 +25,10 @@ const char *rt_measured_name(uint32_t index, char text[32]);
 /* Loads the table, and calibrates as the settings say. Collective; the communicator is live. */
 ringtree_status rt_calibrate(ringtree_comm *comm, struct rt_error *error);
 
-/* Measures every kind of link between one pair of ranks, within about `most_ms`. Collective. What this rank found;
- * zeros on ranks that measured nothing. */
-ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, struct rt_calibration *found);
+/* Measures every kind of link between one pair of ranks, within about `most_ms` from when they are open, or only that
+ * between nodes. Collective. What this rank found; zeros on ranks that measured nothing. */
+ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, bool only_between,
+                                     struct rt_calibration *found);
 
 /* ---- transports that compete (calibrate_rivals.c) */
 

@@ -58,7 +58,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "size of one slice on a UCX link"),
     [RT_TCP_CONGESTION] = TEXT("TCP_CONGESTION", "",
         "congestion control of data connections between machines: a name such as cubic, bbr or dctcp; empty: the "
-        "system's; connections within a machine always take reno, which never slows what is never lost"),
+        "system's, but reno instead of bbr where a packet takes under 2 ms there and back: bbr paces, which costs up "
+        "to half of a near link; connections within a machine always take reno, which never slows what is never lost"),
     [RT_VERBS_DEVICES] = TEXT("VERBS_DEVICES", "",
         "RDMA devices to use, in full: mlx5_0,mlx5_1:2 (the number after the colon is a port); several share the load; "
         "empty: the fastest that are near this rank's cores"),
