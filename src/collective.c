@@ -37,6 +37,8 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
         return give_up(comm, no_memory(comm));
     }
     ringtree_request *mine = operation->request;
+    mine->held = operation->call.held;
+    operation->call.held = NULL;
     rt_engine_lock(comm->engine);
     if (begun) rt_engine_resume(comm->engine, operation, begun);
     else rt_engine_start(comm->engine, operation);

@@ -7,7 +7,8 @@
 
 /*
  * `spent`: the last call sent the residual exactly, so it counts as zero; it is cleared before it is read again, since
- * it is the input of a collective that may still run. After a call that failed it stays held until it is loaded or reset.
+ * it is the input of a collective that may still run. After a call that failed it stays held until it is loaded or
+ * reset.
  */
 struct ringtree_codec_state {
     uint64_t                  live;
@@ -20,7 +21,8 @@ struct ringtree_codec_state {
 };
 #define RT_STATE_LIVE UINT64_C(0x52696e67636f6465)
 
-#define RT_STATE_HELD "a call with this state is not finished, or failed: then load what was saved before it, or reset it"
+#define RT_STATE_HELD \
+    "a call with this state is not finished, or failed: then load what was saved before it, or reset it"
 
 void rt_state_settle(ringtree_codec_state *state);
 
