@@ -46,6 +46,8 @@ static ringtree_status load_table(const ringtree_comm *comm, struct rt_costs *co
 struct told { /* by every rank to all; only rank 0's calibration counts, and those of ranks that measured */
     uint64_t              table; /* hash */
     uint32_t              status, known;
+    struct rt_rivals      rivals;
+    uint32_t              failed; /* transports that carried nothing */
     struct rt_calibration calibration;
     char                  text[400];
 };
@@ -86,23 +88,87 @@ static bool may_measure(const ringtree_comm *comm)
     return wants(comm, "always") || (wants(comm, "") && !comm->settings.text[RT_TUNE_FILE][0]);
 }
 
-static ringtree_status measure(ringtree_comm *comm, const char *what, struct told *mine, struct told *all,
-                               struct rt_error *error)
+/* The first rank that measured something is believed. */
+static void merge(struct told *all, uint32_t n)
 {
+    for (uint32_t r = 1; r < n; r++) {
+        all[0].failed |= all[r].failed;
+        for (uint32_t i = 0; i < RT_MEASURED; i++) {
+            if (all[0].calibration.latency_fs[i]) continue;
+            all[0].calibration.latency_fs[i] = all[r].calibration.latency_fs[i];
+            all[0].calibration.byte_fs[i] = all[r].calibration.byte_fs[i];
+        }
+    }
+}
+
+/* Transports that compete: their costs are in *mine from here on, and all ranks use those that won. A transport's links
+ * may be opened anew only after both ends have closed the old ones, so all wait for that. */
+static ringtree_status measure_rivals(ringtree_comm *comm, const struct rt_rivals *rivals, struct told *mine,
+                                      struct told *all, struct rt_error *error)
+{
+    struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { NULL, NULL } };
+    const uint32_t ms = (uint32_t)comm->settings.number[RT_CALIBRATE_MS] / RT_CARRIERS;
+    rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->failed);
+    ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    for (uint32_t i = 0; i < RT_CARRIERS * RT_DISTANCES; i++) rt_trial_end(&trials[i]);
+    if (status != RINGTREE_OK) return status;
+    merge(all, comm->nranks);
+    mine->calibration = all[0].calibration;
+    mine->failed = all[0].failed;
+    mine->status = rt_rivals_choose(comm, &mine->calibration, mine->failed, error);
+    memcpy(mine->text, error->text, sizeof mine->text - 1);
+    status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    return status == RINGTREE_OK ? compare(comm, all, error) : status;
+}
+
+static ringtree_status measure(ringtree_comm *comm, const char *what, const struct rt_rivals *rivals, struct told *mine,
+                               struct told *all, struct rt_error *error)
+{
+    struct rt_calibration links;
+    ringtree_status status = RINGTREE_OK;
+    memset(&mine->calibration, 0, sizeof mine->calibration);
+    if (rt_rivals_unknown(rivals, &mine->calibration)) status = measure_rivals(comm, rivals, mine, all, error);
+    if (status != RINGTREE_OK) return status;
+    status = rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], false, &links);
+    if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
+    memcpy(mine->calibration.latency_fs, links.latency_fs, RT_LINK_KINDS * sizeof *links.latency_fs);
+    memcpy(mine->calibration.byte_fs, links.byte_fs, RT_LINK_KINDS * sizeof *links.byte_fs);
+    status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    if (status != RINGTREE_OK) return status;
+    merge(all, comm->nranks);
+    if (comm->rank == 0 && !wants(comm, "always") && !all[0].failed)
+        rt_calibration_store(&comm->settings, what, &all[0].calibration);
+    return RINGTREE_OK;
+}
+
+/* Both within a factor of 1.5; what could not be measured is no news. */
+static bool is_near(uint64_t kept, uint64_t found)
+{
+    return !found || (kept * 3 >= found * 2 && found * 3 >= kept * 2);
+}
+
+/* A link between machines may have changed since it was measured; small differences are noise. */
+static ringtree_status look_again(ringtree_comm *comm, const char *what, struct told *mine, struct told *all,
+                                  struct rt_error *error)
+{
+    const int k = RT_LINK_NETWORK;
+    struct rt_calibration kept = all[0].calibration;
+    if (!kept.latency_fs[k]) return RINGTREE_OK;
     memset(&mine->calibration, 0, sizeof mine->calibration);
     ringtree_status status =
-        rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration);
+        rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], true, &mine->calibration);
     if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
     status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     if (status != RINGTREE_OK) return status;
-    for (uint32_t r = 1; r < comm->nranks; r++) /* the first rank that measured a kind */
-        for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
-            if (all[0].calibration.latency_fs[kind]) continue;
-            all[0].calibration.latency_fs[kind] = all[r].calibration.latency_fs[kind];
-            all[0].calibration.byte_fs[kind] = all[r].calibration.byte_fs[kind];
-        }
-    if (comm->rank == 0 && !wants(comm, "always"))
-        rt_calibration_store(&comm->settings, what, &all[0].calibration);
+    merge(all, comm->nranks);
+    const uint64_t latency_fs = all[0].calibration.latency_fs[k], byte_fs = all[0].calibration.byte_fs[k];
+    const bool same = is_near(kept.latency_fs[k], latency_fs) && is_near(kept.byte_fs[k], byte_fs);
+    if (!same) {
+        kept.latency_fs[k] = latency_fs;
+        kept.byte_fs[k] = byte_fs;
+        if (comm->rank == 0) rt_calibration_store(&comm->settings, what, &kept);
+    }
+    all[0].calibration = kept;
     return RINGTREE_OK;
 }
 
@@ -110,14 +176,21 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
                              struct rt_error *error)
 {
     char what[RT_FINGERPRINT_MOST];
-    struct told mine = { rt_costs_hash(&comm->planner.costs), local->status, false, { { 0 }, { 0 } }, "" };
+    struct told mine = { .table = rt_costs_hash(&comm->planner.costs), .status = local->status };
     memcpy(mine.text, local->text, sizeof mine.text - 1);
     rt_fingerprint(comm, what);
+    rt_rivals_find(comm, &mine.rivals);
     if (comm->rank == 0 && (wants(comm, "cached") || (wants(comm, "") && may_measure(comm))))
         mine.known = rt_calibration_load(&comm->settings, what, &mine.calibration);
     ringtree_status status = rt_control_all_gather(comm->control, &mine, sizeof mine, all, error);
     if (status == RINGTREE_OK) status = compare(comm, all, error);
-    if (status == RINGTREE_OK && !all[0].known && may_measure(comm)) status = measure(comm, what, &mine, all, error);
+    if (status != RINGTREE_OK) return status;
+    struct rt_rivals rivals = all[0].rivals;
+    for (uint32_t r = 1; r < comm->nranks; r++) rt_rivals_merge(&rivals, &all[r].rivals);
+    const bool knows = all[0].known && !rt_rivals_unknown(&rivals, &all[0].calibration);
+    if (!knows && may_measure(comm)) status = measure(comm, what, &rivals, &mine, all, error);
+    else status = rt_rivals_choose(comm, &all[0].calibration, 0, error);
+    if (status == RINGTREE_OK && knows && may_measure(comm)) status = look_again(comm, what, &mine, all, error);
     if (status == RINGTREE_OK) adapt(&comm->planner.costs, &all[0].calibration);
     return status;
 }

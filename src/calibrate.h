@@ -1,6 +1,8 @@
 /*
  * What the planner's costs rest on: the built-in table or RINGTREE_TUNE_FILE, brought nearer to this machine by a short
- * measurement of one link of each kind, which is kept in a file for the next start (RINGTREE_CALIBRATE).
+ * measurement of one link of each kind, which is kept in a file for the next start (RINGTREE_CALIBRATE). A link between
+ * machines is measured at every start all the same, since nothing tells when it changes; as long as that is near what
+ * is kept, what is kept counts, so that noise changes no plan.
  *
  * All ranks end with the same costs to the bit: one rank reads the file, or measures, and tells the others.
  */
@@ -9,18 +11,51 @@
 
 #include "comm.h"
 #include "cost/table.h"
+#include "engine/trial.h"
 
-/* Of each kind of link; latency 0: not measured. In whole femtoseconds, so that a file keeps them exactly. */
+/* Of each kind of link, then of each transport that competes for links (rt_rival()). */
+#define RT_MEASURED (RT_LINK_KINDS + RT_CARRIERS * RT_DISTANCES)
+/* latency 0: not measured. In whole femtoseconds, so that a file keeps them exactly. */
 struct rt_calibration {
-    uint64_t latency_fs[RT_LINK_KINDS], byte_fs[RT_LINK_KINDS];
+    uint64_t latency_fs[RT_MEASURED], byte_fs[RT_MEASURED];
 };
+/* "shm", "tcp-network" */
+const char *rt_measured_name(uint32_t index, char text[32]);
 
 /* Loads the table, and calibrates as the settings say. Collective; the communicator is live. */
 ringtree_status rt_calibrate(ringtree_comm *comm, struct rt_error *error);
 
-/* Measures every kind of link between one pair of ranks, within about `most_ms`. Collective. What this rank found;
- * zeros on ranks that measured nothing. */
-ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, struct rt_calibration *found);
+/* Measures every kind of link between one pair of ranks, within about `most_ms` from when they are open, or only that
+ * between nodes. Collective. What this rank found; zeros on ranks that measured nothing. */
+ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, bool only_between,
+                                     struct rt_calibration *found);
+
+/* ---- transports that compete (calibrate_rivals.c) */
+
+/* Where a transport's cost stands in struct rt_calibration. */
+static inline uint32_t rt_rival(uint32_t carrier, enum rt_distance distance)
+{
+    return RT_LINK_KINDS + carrier * RT_DISTANCES + distance;
+}
+
+/* At each distance: two ranks between which several transports would do; carriers 0: there are none. */
+struct rt_rivals {
+    uint32_t first[RT_DISTANCES], second[RT_DISTANCES], carriers[RT_DISTANCES];
+};
+
+/* Those of this rank with later ones. */
+void rt_rivals_find(const ringtree_comm *comm, struct rt_rivals *rivals);
+/* Of two the one with more transports. */
+void rt_rivals_merge(struct rt_rivals *rivals, const struct rt_rivals *others);
+/* Does `found` lack one of them? */
+bool rt_rivals_unknown(const struct rt_rivals *rivals, const struct rt_calibration *found);
+/* Measures them, each for `each_ms`. *failed: a bit for each that carried nothing, as in rt_rival() - RT_LINK_KINDS.
+ * `trials` has RT_CARRIERS * RT_DISTANCES, to be ended once all ranks are through. Collective. */
+void rt_rivals_measure(ringtree_comm *comm, const struct rt_rivals *rivals, uint32_t each_ms, struct rt_trial *trials,
+                       struct rt_calibration *found, uint32_t *failed);
+/* From now on all links are carried by what costs least. */
+ringtree_status rt_rivals_choose(ringtree_comm *comm, const struct rt_calibration *found, uint32_t failed,
+                                 struct rt_error *error);
 
 /*
  * The file of a machine and placement, `what` (one line). true: it is there, whole, of this version, ours alone to

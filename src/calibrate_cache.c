@@ -5,6 +5,7 @@
  *   ringtree calibration 1
  *   machine Intel(R) Xeon(R) Processor, 2 cores, Linux 6.18.0, ringtree 0.1.0, ...
  *   link shm 612000000 61000
+ *   link tcp-network 15000000000 800000
  *   end
  *
  * Others may have written there: a file that is not ours alone to write, too long, cut off, of another machine or with
@@ -81,11 +82,12 @@ static bool take_text(const char **at, const char *end, const char *text)
 
 static bool take_link(const char **at, const char *end, struct rt_calibration *found)
 {
-    for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
+    char name[32];
+    for (uint32_t i = 0; i < RT_MEASURED; i++) {
         const char *here = *at;
-        if (!take_text(&here, end, rt_link_kind_name((enum rt_link_kind)kind)) || !take_text(&here, end, " ")) continue;
-        if (found->latency_fs[kind] || !take_number(&here, end, &found->latency_fs[kind])) return false;
-        if (!take_text(&here, end, " ") || !take_number(&here, end, &found->byte_fs[kind])) return false;
+        if (!take_text(&here, end, rt_measured_name(i, name)) || !take_text(&here, end, " ")) continue;
+        if (found->latency_fs[i] || !take_number(&here, end, &found->latency_fs[i])) return false;
+        if (!take_text(&here, end, " ") || !take_number(&here, end, &found->byte_fs[i])) return false;
         *at = here;
         return take_text(at, end, "\n");
     }
@@ -172,10 +174,11 @@ static bool write_file(int fd, const char *what, const struct rt_calibration *fo
     FILE *out = fdopen(fd, "w");
     if (!out) return close(fd), false;
     fprintf(out, FIRST_LINE "machine %s\n", what);
-    for (int kind = 0; kind < RT_LINK_KINDS; kind++)
-        if (found->latency_fs[kind] && found->byte_fs[kind])
-            fprintf(out, "link %s %" PRIu64 " %" PRIu64 "\n", rt_link_kind_name((enum rt_link_kind)kind),
-                    found->latency_fs[kind], found->byte_fs[kind]);
+    char name[32];
+    for (uint32_t i = 0; i < RT_MEASURED; i++)
+        if (found->latency_fs[i] && found->byte_fs[i])
+            fprintf(out, "link %s %" PRIu64 " %" PRIu64 "\n", rt_measured_name(i, name), found->latency_fs[i],
+                    found->byte_fs[i]);
     fputs("end\n", out);
     const bool written = fflush(out) == 0 && !ferror(out);
     return fclose(out) == 0 && written;
@@ -185,7 +188,7 @@ void rt_calibration_store(const struct rt_settings *settings, const char *what, 
 {
     char path[1024], fresh[1040];
     uint64_t any = 0;
-    for (int kind = 0; kind < RT_LINK_KINDS; kind++) any |= found->latency_fs[kind];
+    for (uint32_t i = 0; i < RT_MEASURED; i++) any |= found->latency_fs[i];
     if (!any) return;
     if (!find_path(settings, what, path, sizeof path)) return;
     snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);

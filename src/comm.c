@@ -34,10 +34,7 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
 
 static bool wants_shm(const struct rt_settings *settings)
 {
-    char name[32];
-    for (uint32_t i = 0; rt_list_item(settings->text[RT_TRANSPORTS], i, name, sizeof name); i++)
-        if (strcmp(name, "shm") == 0) return true;
-    return false;
+    return rt_list_allows(settings->text[RT_TRANSPORTS], rt_transport_shm.name);
 }
 
 /* The machine's ranks meet whatever this rank's settings are, since it is collective; whether all agree on

@@ -10,32 +10,25 @@
 /* ---- where the ranks are */
 
 struct machine {
-    uint64_t               name; /* a hash of the host's */
+    uint64_t               key;
     const struct rt_place *place;
 };
 
-static int by_name(const void *a, const void *b)
+static int by_key(const void *a, const void *b)
 {
     const struct machine *x = a, *y = b;
-    return (x->name > y->name) - (x->name < y->name);
+    return (x->key > y->key) - (x->key < y->key);
 }
 
-static uint64_t name_hash(const char *text)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-/* The machine with the most ranks to a core. Hosts of one name are one, whatever network namespaces they are in. */
+/* The machine with the most ranks to a core. Network namespaces on one machine have its cores in common. */
 static void find_crowd(struct rt_sites *sites, struct machine *machines)
 {
     const uint32_t n = sites->ranks;
-    qsort(machines, n, sizeof *machines, by_name);
+    qsort(machines, n, sizeof *machines, by_key);
     sites->crowd = 0;
     for (uint32_t first = 0, end; first < n; first = end) {
         struct rt_core_count count = { 0 };
-        for (end = first; end < n && machines[end].name == machines[first].name; end++)
+        for (end = first; end < n && machines[end].key == machines[first].key; end++)
             rt_core_count_add(&count, machines[end].place);
         const uint32_t cores = rt_core_count_total(&count);
         if (sites->crowd && (uint64_t)(end - first) * sites->cores <= (uint64_t)sites->crowd * cores) continue;
@@ -59,7 +52,7 @@ ringtree_status rt_planner_open(ringtree_comm *comm, struct rt_error *error)
     if (!machines) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory for the planner", comm->rank);
     *sites = rt_sites_of(comm->nranks, comm->node_of);
     for (uint32_t r = 0; r < comm->nranks; r++)
-        machines[r] = (struct machine){ name_hash(places[r].host), &places[r] };
+        machines[r] = (struct machine){ places[r].machine_key, &places[r] };
     find_crowd(sites, machines);
     free(machines);
     if (on_one_machine(places, comm->nranks)) sites->between = RT_LINK_LOOPBACK;

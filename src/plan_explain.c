@@ -129,6 +129,28 @@ static const char *transports_text(const ringtree_comm *comm, char *text, size_t
     return text[0] ? text : "none";
 }
 
+static bool are_alike(const struct rt_engine *e, uint32_t a, uint32_t b)
+{
+    return e->reach[a] == e->reach[b] && e->candidates[a] == e->candidates[b] &&
+           rt_carrier_distance(e, a) == rt_carrier_distance(e, b);
+}
+
+/* By which transport each other rank is reached and why; ranks together of which the same is to be said. */
+static void say_carriers(struct text *out, const ringtree_comm *comm)
+{
+    const struct rt_engine *e = comm->engine;
+    char words[640];
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        uint32_t first = 0, alike = 0;
+        while (first < r && (first == comm->rank || !are_alike(e, first, r))) first++;
+        if (r == comm->rank || first < r) continue;
+        for (uint32_t other = r; other < comm->nranks; other++) alike += other != comm->rank && are_alike(e, r, other);
+        say(out, "to rank %u", r);
+        if (alike > 1) say(out, " and %u more", alike - 1);
+        say(out, ": %s\n", rt_carrier_text(e, r, words, sizeof words));
+    }
+}
+
 static void say_places(struct text *out, const ringtree_comm *comm)
 {
     const struct rt_sites *s = &comm->planner.sites;
@@ -139,6 +161,7 @@ static void say_places(struct text *out, const ringtree_comm *comm)
         s->crowd, s->crowd == 1 ? "" : "s", s->cores, s->cores == 1 ? "" : "s");
     say(out, "slowest link: %s, %.2f us, %.2f GB/s\n", rt_link_kind_name(link.kind), link.latency_s * 1e6,
         link.bytes_per_s / 1e9);
+    say_carriers(out, comm);
 }
 
 static void say_way(struct text *out, const ringtree_way *way)

@@ -55,7 +55,11 @@ static ringtree_status make(ringtree_comm *comm, const struct group *group, cons
     ringtree_status status = rt_setting_set(settings, RT_CALIBRATE, "off", "ringtree_split", &comm->error);
     if (status == RINGTREE_OK)
         status = rt_comm_make(result, settings, meeting, group->rank, group->size, &options, &comm->error);
-    if (status == RINGTREE_OK) (*result)->planner.costs = comm->planner.costs;
+    if (status == RINGTREE_OK) {
+        (*result)->planner.costs = comm->planner.costs;
+        (*result)->engine->carriers = comm->engine->carriers;
+        status = rt_carriers_choose((*result)->engine, &comm->error);
+    }
     free(settings);
     return status;
 }

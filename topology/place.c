@@ -30,26 +30,33 @@ static void read_boot_id(char *text, size_t capacity)
     text[capacity - 1] = '\0';
 }
 
-/* BLAKE2b, 8 bytes, of boot id, network namespace and pretended host. */
-static uint64_t find_host_key(const char *pretended)
+/* BLAKE2b, 8 bytes, of three texts. */
+static uint64_t hash_of(const char *first, const char *second, const char *third)
 {
     crypto_generichash_state state;
-    struct stat namespace = { 0 };
-    char text[128];
     uint64_t key;
 
     _Static_assert(crypto_generichash_BYTES_MIN >= sizeof(key), "the key is a part of the hash");
     unsigned char hash[crypto_generichash_BYTES_MIN];
     crypto_generichash_init(&state, NULL, 0, sizeof(hash));
-    read_boot_id(text, sizeof(text));
-    hash_text(&state, text);
-    stat("/proc/self/ns/net", &namespace);
-    snprintf(text, sizeof(text), "%ju %ju", (uintmax_t)namespace.st_dev, (uintmax_t)namespace.st_ino);
-    hash_text(&state, text);
-    hash_text(&state, pretended);
+    hash_text(&state, first);
+    hash_text(&state, second);
+    hash_text(&state, third);
     crypto_generichash_final(&state, hash, sizeof(hash));
     memcpy(&key, hash, sizeof(key));
     return key;
+}
+
+static void find_keys(struct rt_place *place, const char *pretended)
+{
+    struct stat namespace = { 0 };
+    char boot[128], network[64];
+
+    read_boot_id(boot, sizeof(boot));
+    stat("/proc/self/ns/net", &namespace);
+    snprintf(network, sizeof(network), "%ju %ju", (uintmax_t)namespace.st_dev, (uintmax_t)namespace.st_ino);
+    place->host_key = hash_of(boot, network, pretended);
+    place->machine_key = hash_of(boot, "", "");
 }
 
 /* `host` is zeroed. A longer name is cut. */
@@ -80,7 +87,7 @@ ringtree_status rt_place_find(struct rt_place *place, const struct rt_settings *
     if (quota < place->cores)
         place->cores = quota;
     place->pid = (uint32_t)getpid();
-    place->host_key = find_host_key(pretended);
+    find_keys(place, pretended);
     find_host(place->host, sizeof(place->host), pretended);
     return RINGTREE_OK;
 }

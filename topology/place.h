@@ -19,6 +19,7 @@ struct rt_address {
 
 struct rt_place {
     uint64_t          host_key; /* equal: may share memory (boot id, network namespace, RINGTREE_HOST) */
+    uint64_t          machine_key; /* equal: the same cores (boot id), whatever namespaces and names they are in */
     uint32_t          pid;
     uint32_t          cores; /* cores that this process may run on */
     uint64_t          core_mask; /* the first 64 of them, to count shared ones */

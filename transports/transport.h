@@ -62,6 +62,11 @@ struct rt_link {
 #define RT_P2P_LANE   8 /* after RT_MAX_LANES collective lanes */
 #define RT_LINK_LANES 9
 
+/* What a link costs: seconds from a short send to its arrival, and for a byte of a long message. */
+struct rt_link_guess {
+    double latency, byte;
+};
+
 struct rt_transport {
     size_t      size;      /* of this table: older transports stay valid when it grows */
     const char *name;      /* "tcp": also its name in RINGTREE_TRANSPORTS */
@@ -108,6 +113,7 @@ struct rt_transport {
      * other ends of some may wait for it while this rank waits for others. */
     void (*step)(struct rt_fabric *fabric);
     uint32_t (*slot_bytes)(const struct rt_settings *settings, uint32_t nranks); /* of its links */
+    struct rt_link_guess guess[2]; /* within a machine, between machines; counts until it is measured */
 };
 #define RT_ANNOUNCEMENT 128
 

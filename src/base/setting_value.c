@@ -242,3 +242,12 @@ bool rt_list_item(const char *list, uint32_t index, char *item, size_t capacity)
     item[length] = '\0';
     return true;
 }
+
+bool rt_list_allows(const char *list, const char *item)
+{
+    const bool excludes = list[0] == '^';
+    char name[64];
+    for (uint32_t i = 0; rt_list_item(list + excludes, i, name, sizeof name); i++)
+        if (strcmp(name, item) == 0) return !excludes;
+    return excludes;
+}

@@ -26,9 +26,10 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_ALGORITHM] = TEXT("ALGORITHM", "",
         "forces an algorithm: a name such as ring for every collective, or a list such as "
         "all_reduce=ring,broadcast=tree; empty: chosen for each call; an impossible one is an error"),
-    [RT_TRANSPORTS] = TEXT("TRANSPORTS", "shm,verbs,tcp",
-        "transports that may be used, of shm, verbs, ucx and tcp, preferred first; tcp alone switches shared memory "
-        "off"),
+    [RT_TRANSPORTS] = TEXT("TRANSPORTS", "^ucx",
+        "transports that may be used, of shm, verbs, tcp and ucx: a list such as shm,tcp is obeyed in its order (tcp "
+        "alone switches shared memory off); ^ and a list: all but these, shm first, then for each link what costs "
+        "least, which is measured once as RINGTREE_CALIBRATE says"),
     [RT_INTERFACE] = TEXT("INTERFACE", "",
         "network interfaces to use: beginnings of names (eth,ib), exact names (=eth0,eth1), or all but these "
         "(^docker,lo); empty: all, with loopback, link-local and container bridges last"),
@@ -57,7 +58,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "size of one slice on a UCX link"),
     [RT_TCP_CONGESTION] = TEXT("TCP_CONGESTION", "",
         "congestion control of data connections between machines: a name such as cubic, bbr or dctcp; empty: the "
-        "system's; connections within a machine always take reno, which never slows what is never lost"),
+        "system's, but reno instead of bbr where a packet takes under 2 ms there and back: bbr paces, which costs up "
+        "to half of a near link; connections within a machine always take reno, which never slows what is never lost"),
     [RT_VERBS_DEVICES] = TEXT("VERBS_DEVICES", "",
         "RDMA devices to use, in full: mlx5_0,mlx5_1:2 (the number after the colon is a port); several share the load; "
         "empty: the fastest that are near this rank's cores"),
@@ -103,7 +105,7 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "in RINGTREE_CACHE_DIR; cached: only what was kept is used; always: measured each time; off: as the table has "
         "them"),
     [RT_CALIBRATE_MS] = NUMBER("CALIBRATE_MS", "ms", "20", 1, 10000,
-        "the most that measuring links at the start may take"),
+        "the most that measuring links at the start may take, and once more where transports compete"),
     [RT_REVIEW_EVERY] = NUMBER("REVIEW_EVERY", "", "0", 0, UINT32_MAX,
         "after so many collectives the ranks compare what they took with what was predicted, and plan anew where it "
         "was off by over 2; then a run's algorithms, and with them its last bits, depend on time; 0: never"),

@@ -15,7 +15,7 @@
 enum rt_setting {
     RT_TIMEOUT_MS,       /* u64, 300000 */
     RT_ALGORITHM,        /* text: "ring" or "all_reduce=ring,broadcast=tree"; "" = chosen */
-    RT_TRANSPORTS,       /* text list in order of preference: "shm,verbs,tcp" */
+    RT_TRANSPORTS,       /* text list in order of preference: "shm,tcp"; or all but some, by cost: "^ucx" */
     RT_INTERFACE,        /* text: prefix list, '=' exact, '^' exclude */
     RT_HOST,             /* text: pretend to be on this host; ranks with different values share no memory */
     RT_LOG,              /* text: "", error, warn, info, debug */
@@ -102,6 +102,8 @@ bool rt_setting_available(enum rt_setting setting);
 
 /* Item number `index` of a comma-separated list; false: there is none, it is empty, or longer than `capacity`. */
 bool rt_list_item(const char *list, uint32_t index, char *item, size_t capacity);
+/* "a,b": is it one of these? "^a,b": is it none of these? */
+bool rt_list_allows(const char *list, const char *item);
 
 /* The setting of that full name, or RT_SETTING_COUNT. */
 enum rt_setting rt_setting_find(const char *name);

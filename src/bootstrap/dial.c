@@ -50,8 +50,11 @@ void rt_dial_prepare(const struct rt_control *c, uint32_t peer, const struct rt_
         }
         add_loopback(d, port);
     }
-    for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++)
-        rt_dialer_add_tcp(d, &place->address[i]);
+    for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++) {
+        struct rt_address address = place->address[i];
+        rt_address_adopt_zone(&address, &c->places[c->rank]);
+        rt_dialer_add_tcp(d, &address);
+    }
 }
 
 struct rt_dial *rt_dial_start(struct rt_control *c, uint32_t peer, const struct rt_claim *claim, uint64_t deadline_ns)

@@ -80,23 +80,36 @@ void rt_parked_end(struct rt_control *c)
 
 /* ------------------------------------------------------------------ the offered descriptor */
 
-static void hand_over(int connection, int fd)
-{
-    char byte = 'F';
+/* A message of one byte that has room for a descriptor beside it. */
+struct fd_message {
     union {
         char           bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
-    } control = { { 0 } };
-    struct iovec data = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
-                              .msg_controllen = sizeof(control.bytes) };
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    } control;
+    char          byte;
+    struct iovec  data;
+    struct msghdr head;
+};
 
+static void fd_message_init(struct fd_message *m)
+{
+    memset(m, 0, sizeof(*m));
+    m->data = (struct iovec){ &m->byte, 1 };
+    m->head = (struct msghdr){ .msg_iov = &m->data, .msg_iovlen = 1, .msg_control = m->control.bytes,
+                               .msg_controllen = sizeof(m->control.bytes) };
+}
+
+static void hand_over(int connection, int fd)
+{
+    struct fd_message message;
+
+    fd_message_init(&message);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message.head);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(head), &fd, sizeof(int));
-    if (sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (sendmsg(connection, &message.head, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return; /* the other side sees the connection end and says so */
 }
 
@@ -122,20 +135,14 @@ void rt_control_offer_fd(struct rt_control *c, int fd)
 /* The descriptor in one message; -errno. */
 static int receive_fd(int connection)
 {
-    char byte;
-    union {
-        char           bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = { { 0 } };
-    struct iovec data = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
-                              .msg_controllen = sizeof(control.bytes) };
+    struct fd_message message;
     int fd = -1;
 
-    ssize_t got = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    fd_message_init(&message);
+    ssize_t got = recvmsg(connection, &message.head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
         return -errno;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message.head);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
         head->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&fd, CMSG_DATA(head), sizeof(int));

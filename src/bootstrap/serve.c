@@ -1,4 +1,5 @@
 /* The control thread: sleeps in poll(), then looks after everything that may have changed. */
+#include "base/log.h"
 #include "inside.h"
 #include <unistd.h>
 
@@ -99,6 +100,7 @@ void *rt_control_thread(void *argument)
 {
     struct rt_control *c = argument;
 
+    rt_log_thread(c->rank);
     pthread_mutex_lock(&c->lock);
     while (!c->stop) {
         uint64_t wake = UINT64_MAX;

@@ -74,9 +74,10 @@ void rt_place_put(uint8_t to[RT_PLACE_BYTES], const struct rt_place *place)
     rt_put_u32(to + 8, place->pid);
     rt_put_u32(to + 12, place->cores);
     rt_put_u64(to + 16, place->core_mask);
-    memcpy(to + 24, place->host, 64);
+    rt_put_u64(to + 24, place->machine_key);
+    memcpy(to + 32, place->host, 64);
     for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++)
-        rt_wire_address_put(to + 88 + 40 * i, &place->address[i]);
+        rt_wire_address_put(to + 96 + 40 * i, &place->address[i]);
 }
 
 bool rt_place_parse(const uint8_t from[RT_PLACE_BYTES], struct rt_place *place)
@@ -86,9 +87,10 @@ bool rt_place_parse(const uint8_t from[RT_PLACE_BYTES], struct rt_place *place)
     place->pid = rt_get_u32(from + 8);
     place->cores = rt_get_u32(from + 12);
     place->core_mask = rt_get_u64(from + 16);
-    memcpy(place->host, from + 24, 64);
+    place->machine_key = rt_get_u64(from + 24);
+    memcpy(place->host, from + 32, 64);
     for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++)
-        if (!rt_wire_address_parse(from + 88 + 40 * i, &place->address[i]))
+        if (!rt_wire_address_parse(from + 96 + 40 * i, &place->address[i]))
             return false;
     return is_terminated(place->host, sizeof(place->host));
 }

@@ -8,7 +8,7 @@
 #include "control.h"
 
 #define RT_HEADER_BYTES  12
-#define RT_PLACE_BYTES   (24 + 64 + RT_MAX_ADDRESSES * 40)
+#define RT_PLACE_BYTES   (32 + 64 + RT_MAX_ADDRESSES * 40)
 #define RT_JOIN_BYTES    (12 + RT_PLACE_BYTES)
 #define RT_SEAT_BYTES    (8 + RT_PLACE_BYTES)
 #define RT_FAILURE_MOST  (8 + RT_ERROR_TEXT)

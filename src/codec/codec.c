@@ -126,7 +126,7 @@ static ringtree_status decode(const struct rt_codec *codec, void *target, size_t
 {
     const ringtree_status status = rt_codec_inspect(codec, count, bytes, length, error);
     if (status || !count) return status;
-    if (codec->kind == RT_CODEC_TOPK) rt_topk_decode(codec, target, count, bytes, add);
+    if (codec->kind == RT_CODEC_TOPK) rt_topk_decode(codec, target, count, bytes, length, add);
     else if (codec->kind != RT_CODEC_NONE) rt_blocks_decode(codec, target, count, bytes, add);
     else if (add) rt_reduce(target, target, bytes, count, RINGTREE_FLOAT32, RINGTREE_SUM);
     else rt_copy(target, bytes, length);

@@ -37,6 +37,6 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
 ringtree_status rt_topk_inspect(const struct rt_codec *codec, size_t count, const unsigned char *bytes, size_t length,
                                 struct rt_error *error);
 void rt_topk_decode(const struct rt_codec *codec, unsigned char *target, size_t count, const unsigned char *bytes,
-                    bool add);
+                    size_t length, bool add);
 
 #endif

@@ -30,6 +30,9 @@ struct rt_codec_kernels {
      * write 64 more than it returns */
     size_t (*collect)(uint32_t *found, uint32_t *places, const unsigned char *values, size_t count,
                       uint32_t least);
+    /* the same of residual += values; residual and values do not overlap */
+    size_t (*collect_sum)(uint32_t *found, uint32_t *places, unsigned char *residual, const unsigned char *values,
+                          size_t count, uint32_t least);
 };
 
 extern const struct rt_codec_kernels rt_codec_kernels_scalar;

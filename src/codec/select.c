@@ -111,40 +111,47 @@ struct collection {
     bool      full; /* there were more than there is room for */
 };
 
-static void collect_group(struct collection *all, const unsigned char *values, size_t count)
+/* Those of `count` elements at `values`, to which `residual` is added before if there is one. */
+static size_t collect_some(const struct collection *all, size_t at, unsigned char *residual, const void *values,
+                           size_t count)
 {
-    unsigned char padded[64 * 4] = { 0 };
-    const size_t whole = count / 64 * 64;
-    uint32_t *found_here = all->values + all->found, *places = all->places + all->found;
-    if (all->found + RT_TOPK_GROUP > all->room) all->full = true;
-    if (all->full) return;
-    size_t found = rt_codec_kernels()->collect(found_here, places, values, whole, all->least);
-    if (whole < count) {
-        memcpy(padded, values + whole * 4, (count - whole) * 4);
-        const size_t more =
-            rt_codec_kernels()->collect(found_here + found, places + found, padded, 64, all->least);
-        for (size_t i = found; i < found + more; i++) places[i] += (uint32_t)whole;
+    uint32_t *found = all->values + at, *places = all->places + at;
+    if (residual) return rt_codec_kernels()->collect_sum(found, places, residual, values, count, all->least);
+    return rt_codec_kernels()->collect(found, places, values, count, all->least);
+}
+
+static void collect_group(struct collection *all, unsigned char *residual, const unsigned char *values, size_t count)
+{
+    float padded[2][64] = { { 0 } };
+    const size_t whole = count / 64 * 64, left = (count - whole) * sizeof(float), at = whole * sizeof(float);
+    size_t found = collect_some(all, all->found, residual, values, whole);
+    if (left) {
+        memcpy(padded[0], values + at, left);
+        if (residual) memcpy(padded[1], residual + at, left);
+        unsigned char *padded_residual = residual ? (unsigned char *)padded[1] : NULL;
+        const size_t more = collect_some(all, all->found + found, padded_residual, padded[0], 64);
+        for (size_t i = found; i < found + more; i++) all->places[all->found + i] += (uint32_t)whole;
+        if (residual) memcpy(residual + at, padded[1], left);
         found += more;
     }
     all->found += found;
     all->begin[++all->groups] = (uint32_t)all->found;
 }
 
-static void complete(const struct rt_topk_source *source, size_t at, size_t count)
+/* Completes the group at element `at`, and collects from it what it has room for. */
+static void visit_group(struct collection *all, const struct rt_topk_source *source, size_t at, size_t count)
 {
-    char *residual = (char *)source->residual + at * sizeof(float);
-    const char *values = (const char *)source->values + at * sizeof(float);
-    if (!source->residual) return;
-    if (source->factor > 0)
+    unsigned char *residual = source->residual ? (unsigned char *)source->residual + at * sizeof(float) : NULL;
+    const unsigned char *values = (const unsigned char *)source->values + at * sizeof(float);
+    all->full = all->full || all->found + RT_TOPK_GROUP > all->room;
+    if (residual && source->factor > 0) {
         rt_momentum_add((char *)source->momentum + at * sizeof(float), residual, values, count, source->factor);
-    else rt_codec_prepare(values, residual, count);
-}
-
-static size_t finite_of(const struct collection *all)
-{
-    size_t finite = 0;
-    for (size_t i = 0; i < all->found; i++) finite += (all->values[i] & 0x7fffffff) < RT_INFINITE;
-    return finite;
+        values = residual;
+        residual = NULL;
+    } else if (residual && all->full) {
+        rt_codec_prepare(values, residual, count);
+    }
+    if (!all->full) collect_group(all, residual, values, count);
 }
 
 /* Places for so many beside those wanted: a group can be all of the kind that is wanted. */
@@ -170,12 +177,56 @@ static struct collection new_collection(uint32_t *scratch, size_t count, size_t 
     return all;
 }
 
+/* ------------------------------------------------------------------ among what was collected */
+
+#define BINS 2048
+#define BIN_BITS 13 /* of a magnitude: the bins reach to four times the least that was collected */
+#define FEW 4096
+
+/* Those of the highest bin reach further; the one after it has what is not finite. */
+static uint32_t bin_of(uint32_t bits, uint32_t least)
+{
+    const uint32_t magnitude = bits & 0x7fffffff, bin = (magnitude - least) >> BIN_BITS;
+    if (magnitude >= RT_INFINITE) return BINS;
+    return bin < BINS ? bin : BINS - 1;
+}
+
+/*
+ * The `kept`-th largest of what was collected: its bin is found first, then it among the few in there. 0: there are
+ * not so many.
+ */
+static uint32_t nth_collected(const struct collection *all, size_t kept, size_t *ties)
+{
+    uint32_t counts[BINS + 1] = { 0 }, few[FEW + 1], bin = BINS - 1;
+    const struct pool pool = { NULL, all->values, all->found };
+    size_t wanted = kept, in_bin = 0;
+    for (size_t i = 0; i < all->found; i++) counts[bin_of(all->values[i], all->least)]++;
+    for (; bin && counts[bin] < wanted; bin--) wanted -= counts[bin];
+    if (counts[bin] < wanted) return 0;
+    if (counts[bin] > FEW) return nth_largest(&pool, kept, ties);
+    for (size_t i = 0; i < all->found; i++) { /* written first and counted then: without a branch */
+        few[in_bin] = all->values[i];
+        in_bin += bin_of(all->values[i], all->least) == bin;
+    }
+    const struct pool those = { NULL, few, in_bin };
+    return nth_largest(&those, wanted, ties);
+}
+
 /* The element after the `ties`-th whose magnitude is exactly `magnitude`. */
 static uint64_t end_of_ties(const unsigned char *values, size_t count, uint32_t magnitude, size_t ties)
 {
     size_t i = 0;
     while (ties && i < count) ties -= magnitude_at(values, i++) == magnitude;
     return i;
+}
+
+/* The same from what was collected. */
+static uint64_t end_of_collected(const struct collection *all, uint32_t magnitude, size_t ties)
+{
+    size_t i = 0, group = 0;
+    while (ties && i < all->found) ties -= (all->values[i++] & 0x7fffffff) == magnitude;
+    while (all->begin[group + 1] < i) group++;
+    return group * RT_TOPK_GROUP + all->places[i - 1] + 1;
 }
 
 struct rt_cut rt_topk_find(const struct rt_topk_source *source, uint64_t first, size_t count, size_t kept,
@@ -185,20 +236,18 @@ struct rt_cut rt_topk_find(const struct rt_topk_source *source, uint64_t first, 
     const uint32_t least = scratch && kept < count ? guess(source, count, kept, scratch) : 0;
     struct collection all = new_collection(scratch, count, kept, least);
     size_t ties;
-    for (size_t i = 0; i < count; i += RT_TOPK_GROUP) {
-        const size_t now = count - i < RT_TOPK_GROUP ? count - i : RT_TOPK_GROUP;
-        complete(source, i, now);
-        if (!all.full) collect_group(&all, values + i * sizeof(float), now);
-    }
+    for (size_t i = 0; i < count; i += RT_TOPK_GROUP)
+        visit_group(&all, source, i, count - i < RT_TOPK_GROUP ? count - i : RT_TOPK_GROUP);
     *found = (struct rt_topk_found){ false, first, all.values, all.places, all.begin };
     if (kept >= count) return rt_cut_nonzero;
-    const bool enough = !all.full && finite_of(&all) >= kept;
-    const struct pool pool = { values, enough ? all.values : NULL, enough ? all.found : count };
-    const uint32_t magnitude = nth_largest(&pool, kept, &ties);
-    found->whole = enough && magnitude;
+    const struct pool pool = { values, NULL, count };
+    uint32_t magnitude = all.full ? 0 : nth_collected(&all, kept, &ties);
+    found->whole = magnitude != 0;
+    if (!found->whole) magnitude = nth_largest(&pool, kept, &ties);
     if (!magnitude) return rt_cut_nonzero;
     if (ties == SIZE_MAX) return (struct rt_cut){ magnitude, UINT64_MAX };
-    return (struct rt_cut){ magnitude, first + end_of_ties(values, count, magnitude, ties) };
+    return (struct rt_cut){ magnitude, first + (found->whole ? end_of_collected(&all, magnitude, ties)
+                                                             : end_of_ties(values, count, magnitude, ties)) };
 }
 
 struct rt_cut rt_topk_select(const void *values, uint64_t first, size_t count, size_t kept, uint32_t *scratch)

@@ -18,12 +18,16 @@
 #define BLOCKS (RT_TOPK_GROUP / RT_BLOCK) /* of a group */
 #define LEVELS 127.0f
 
+/* Entries of a block that are moved at once, whether so many are there or not: no branch that cannot be foreseen. */
+#define AT_ONCE 16
+
 /* The group that is being encoded: what is kept, and which blocks are raw. */
 struct group {
     const unsigned char *values; /* a whole group: the tensor's last one in `padded`, zeros after its end */
     size_t               count;
+    uint32_t             all;               /* how many are kept */
     uint32_t             begin[BLOCKS + 1]; /* block b keeps kept[begin[b]] up to kept[begin[b + 1]] */
-    uint32_t             kept[RT_TOPK_GROUP + 64], places[RT_TOPK_GROUP + 64]; /* bits; places in the group or block */
+    uint32_t             kept[RT_TOPK_GROUP + 64], places[RT_TOPK_GROUP + 64]; /* bits; places in the group */
     bool                 raw[BLOCKS];
     float                scale, inverse;
     float                padded[RT_TOPK_GROUP];
@@ -77,35 +81,28 @@ static bool is_kept(const struct rt_cut *cut, uint32_t bits, uint64_t at)
     return magnitude > cut->magnitude || (magnitude == cut->magnitude && magnitude && at < cut->ties_end);
 }
 
-/* Appends those that the cut keeps. `first`: the element where their places count from. */
-static uint32_t keep(struct group *group, uint32_t kept, const uint32_t *values, const uint32_t *places, size_t count,
-                     uint64_t first, const struct rt_cut *cut)
+/* Those that the cut keeps of the group that begins at element `first`. `values` may be group->kept. */
+static void keep(struct group *group, const uint32_t *values, const uint32_t *places, size_t count, uint64_t first,
+                 const struct rt_cut *cut)
 {
-    for (size_t i = 0; i < count; i++) { /* written first and counted then: no branch that cannot be foreseen */
+    uint32_t kept = 0;
+    for (size_t i = 0; i < count; i++) { /* written first and counted then */
+        const bool keeps = is_kept(cut, values[i], first + places[i]);
         group->kept[kept] = values[i];
         group->places[kept] = places[i];
-        kept += is_kept(cut, values[i], first + places[i]);
+        kept += keeps;
     }
-    return kept;
+    group->all = kept;
 }
 
-/* Goes over all values of the group that begins at element `first`. */
+/* Goes over all values of the group. */
 static void keep_by_looking(struct group *group, uint64_t first, const struct rt_cut *cut)
 {
     const uint32_t with_ties = cut->magnitude ? cut->magnitude : 1;
-    uint32_t kept = 0;
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        const uint64_t begin = first + b * RT_BLOCK;
-        const uint32_t least = cut->ties_end > begin ? with_ties : cut->magnitude + 1;
-        uint32_t *values = group->kept + kept, *places = group->places + kept;
-        group->begin[b] = kept;
-        size_t now = rt_codec_kernels()->collect(values, places, group->values + b * RT_BLOCK * sizeof(float), RT_BLOCK,
-                                                 least);
-        if (cut->ties_end > begin && cut->ties_end < begin + RT_BLOCK)
-            kept = keep(group, kept, values, places, now, begin, cut);
-        else kept += (uint32_t)now;
-    }
-    group->begin[BLOCKS] = kept;
+    const uint32_t least = cut->ties_end > first ? with_ties : cut->magnitude + 1;
+    group->all = (uint32_t)rt_codec_kernels()->collect(group->kept, group->places, group->values, RT_TOPK_GROUP, least);
+    if (cut->ties_end > first && cut->ties_end < first + RT_TOPK_GROUP)
+        keep(group, group->kept, group->places, group->all, first, cut);
 }
 
 /* The same from what the selection found in this group, without looking at the values. */
@@ -114,45 +111,54 @@ static void keep_found(struct group *group, uint64_t first, const struct rt_part
     const struct rt_topk_found *found = part->found;
     const uint64_t number = (first - found->first) / RT_TOPK_GROUP;
     const uint32_t from = found->begin[number], count = found->begin[number + 1] - from;
-    const uint32_t kept = keep(group, 0, found->values + from, found->places + from, count, first, &part->cut);
-    uint32_t at = 0;
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        group->begin[b] = at;
-        for (; at < kept && group->places[at] < (b + 1) * RT_BLOCK; at++) group->places[at] -= b * RT_BLOCK;
-    }
-    group->begin[BLOCKS] = kept;
+    keep(group, found->values + from, found->places + from, count, first, &part->cut);
 }
 
-static uint32_t peak_of(const struct group *group, size_t b)
+static void split(struct group *group)
+{
+    uint32_t counts[BLOCKS] = { 0 };
+    for (uint32_t i = 0; i < group->all; i++) counts[group->places[i] / RT_BLOCK]++;
+    group->begin[0] = 0;
+    for (uint32_t b = 0; b < BLOCKS; b++) group->begin[b + 1] = group->begin[b] + counts[b];
+}
+
+static uint32_t peak_of(const struct group *group, uint32_t from, uint32_t to)
 {
     uint32_t peak = 0;
-    for (uint32_t i = group->begin[b]; i < group->begin[b + 1]; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const uint32_t magnitude = group->kept[i] & 0x7fffffff;
-        if (magnitude > peak) peak = magnitude;
+        peak = magnitude > peak ? magnitude : peak;
     }
     return peak;
 }
 
-/* Chooses the raw blocks, and the scale of the others. */
-static void look(struct group *group, size_t value_bytes, struct rt_codec_report *report)
+static void choose_scale(struct group *group, uint32_t peak)
 {
-    uint32_t group_peak = 0;
-    for (size_t b = 0; b < blocks_of(group->count); b++) {
-        const uint32_t kept = group->begin[b + 1] - group->begin[b], peak = peak_of(group, b);
-        const size_t count = block_count(group->count, b);
-        group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
-        report->nonfinite_blocks += peak >= RT_INFINITE;
-        if (!group->raw[b]) report->kept += kept;
-        if (!group->raw[b] && peak > group_peak) group_peak = peak;
-    }
-    group->scale = load_float((unsigned char *)&group_peak);
+    group->scale = load_float((unsigned char *)&peak);
     if (group->scale < FLT_MIN * LEVELS) group->scale = FLT_MIN * LEVELS;
     group->inverse = LEVELS / group->scale;
     group->scale /= LEVELS;
     if (group->scale > RT_MOST_SCALE8) group->scale = RT_MOST_SCALE8;
 }
 
-/* Value i of the group as int8; what is left of it goes into the residual at its place in the block. */
+/* Chooses the raw blocks, and the scale of the others. */
+static void look(struct group *group, size_t value_bytes, struct rt_codec_report *report)
+{
+    const bool finite = peak_of(group, 0, group->all) < RT_INFINITE;
+    uint32_t group_peak = 0;
+    for (size_t b = 0; b < blocks_of(group->count); b++) {
+        const uint32_t kept = group->begin[b + 1] - group->begin[b];
+        const size_t count = block_count(group->count, b);
+        const uint32_t peak = finite && value_bytes != 1 ? 0 : peak_of(group, group->begin[b], group->begin[b + 1]);
+        group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
+        report->nonfinite_blocks += peak >= RT_INFINITE;
+        report->kept += group->raw[b] ? 0 : kept;
+        if (!group->raw[b] && peak > group_peak) group_peak = peak;
+    }
+    choose_scale(group, group_peak);
+}
+
+/* Value i of the group as int8; what is left of it goes into the group's residual. */
 static void encode_int8(const struct group *group, uint32_t i, unsigned char *to, unsigned char *residual)
 {
     const float value = load_float((const unsigned char *)&group->kept[i]);
@@ -164,7 +170,7 @@ static void encode_int8(const struct group *group, uint32_t i, unsigned char *to
     if (residual) memcpy(residual + group->places[i] * sizeof left, &left, sizeof left);
 }
 
-/* The places and values of block `b`; what is sent leaves the residual. Returns how many. */
+/* The places in its block, and the values, of block `b`. Returns how many. */
 static uint32_t encode_kept(const struct group *group, size_t b, size_t value_bytes, unsigned char *to,
                             unsigned char *residual)
 {
@@ -174,26 +180,42 @@ static uint32_t encode_kept(const struct group *group, size_t b, size_t value_by
     if (value_bytes == 1)
         for (uint32_t i = 0; i < kept; i++) encode_int8(group, from + i, to + i, residual);
     else memcpy(to, group->kept + from, kept * sizeof(float));
-    for (uint32_t i = 0; value_bytes != 1 && residual && i < kept; i++)
-        memset(residual + group->places[from + i] * sizeof(float), 0, sizeof(float));
     return kept;
 }
 
-/* Returns where the next group's blocks begin. `counts` are the group's. */
+/* The same of at most AT_ONCE float32 values in a whole block, which leaves room for more than is written. */
+static uint32_t encode_few(const struct group *group, size_t b, unsigned char *to)
+{
+    const uint32_t from = group->begin[b], kept = group->begin[b + 1] - from;
+    for (uint32_t i = 0; i < AT_ONCE; i++) to[i] = (unsigned char)group->places[from + i];
+    memcpy(to + kept, group->kept + from, AT_ONCE * sizeof(float));
+    return kept;
+}
+
+/* What is sent leaves the residual. */
+static void clear_sent(const struct group *group, unsigned char *residual)
+{
+    for (uint32_t i = 0; i < group->all; i++) memset(residual + group->places[i] * sizeof(float), 0, sizeof(float));
+}
+
+/* Returns where the next group's blocks begin. `counts` are the group's, and so is `residual`. */
 static unsigned char *encode_group(const struct group *group, size_t value_bytes, unsigned char *counts,
                                    unsigned char *to, unsigned char *residual)
 {
+    if (residual) clear_sent(group, residual);
     for (size_t b = 0; b < blocks_of(group->count); b++) {
         const size_t count = block_count(group->count, b), at = b * RT_BLOCK * sizeof(float);
-        unsigned char *left = residual ? residual + at : NULL;
+        const uint32_t kept = group->begin[b + 1] - group->begin[b];
         if (!group->raw[b]) {
-            counts[b] = (unsigned char)encode_kept(group, b, value_bytes, to, left);
+            const bool few = value_bytes != 1 && kept <= AT_ONCE && count == RT_BLOCK;
+            counts[b] = (unsigned char)(few ? encode_few(group, b, to)
+                                            : encode_kept(group, b, value_bytes, to, residual));
             to += counts[b] * (1 + value_bytes);
             continue;
         }
         counts[b] = RAW;
         memcpy(to, group->values + at, count * sizeof(float));
-        if (left) memset(left, 0, count * sizeof(float));
+        if (residual) memset(residual + at, 0, count * sizeof(float));
         to += count * sizeof(float);
     }
     return to;
@@ -215,6 +237,7 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
         }
         if (part->found) keep_found(&group, part->first + i, part);
         else keep_by_looking(&group, part->first + i, &part->cut);
+        split(&group);
         look(&group, value_bytes, report);
         if (value_bytes == 1) memcpy(scales + i / RT_TOPK_GROUP * sizeof(float), &group.scale, sizeof group.scale);
         to = encode_group(&group, value_bytes, bytes + i / RT_BLOCK, to, residual);
@@ -223,56 +246,104 @@ size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, 
     return (size_t)(to - bytes);
 }
 
+/* ------------------------------------------------------------------ what blocks hold, one after another */
+
+/* A group's entries, laid out flat; raw blocks have none. */
+struct entries {
+    uint32_t      count;
+    uint32_t      places[RT_TOPK_GROUP + AT_ONCE]; /* in the group */
+    unsigned char values[(RT_TOPK_GROUP + AT_ONCE) * sizeof(float)];
+};
+
+/* Where in a part's bytes the next block begins. */
+struct reading {
+    const unsigned char *at, *end;
+    size_t               value_bytes;
+};
+
+static void unpack_block(struct entries *to, struct reading *from, uint32_t kept, uint32_t base)
+{
+    const size_t width = from->value_bytes;
+    unsigned char *values = to->values + to->count * width;
+    uint32_t *places = to->places + to->count;
+    const unsigned char *at = from->at;
+    const bool few = kept <= AT_ONCE && AT_ONCE * (1 + sizeof(float)) <= (size_t)(from->end - at) && width != 1;
+    if (few) {
+        for (uint32_t i = 0; i < AT_ONCE; i++) places[i] = base + at[i];
+        memcpy(values, at + kept, AT_ONCE * sizeof(float));
+    } else {
+        for (uint32_t i = 0; i < kept; i++) places[i] = base + at[i];
+        memcpy(values, at + kept, kept * width);
+    }
+    to->count += kept;
+    from->at += kept * (1 + width);
+}
+
+/* Of a group of so many elements. Returns what is wrong with that, or NULL. */
+static const char *unpack_group(struct entries *to, struct reading *from, const unsigned char *counts, size_t count)
+{
+    to->count = 0;
+    for (size_t b = 0; b < blocks_of(count); b++) {
+        const size_t now = block_count(count, b), left = (size_t)(from->end - from->at);
+        if (counts[b] == RAW) {
+            if (left < now * sizeof(float)) return "too few for what its blocks keep";
+            from->at += now * sizeof(float);
+            continue;
+        }
+        if (counts[b] > now) return "a block keeps more than it has";
+        if (left < counts[b] * (1 + from->value_bytes)) return "too few for what its blocks keep";
+        unpack_block(to, from, counts[b], (uint32_t)(b * RT_BLOCK));
+    }
+    return NULL;
+}
+
+static struct reading reading_of(const struct rt_codec *codec, size_t count, const unsigned char *bytes, size_t length)
+{
+    return (struct reading){ bytes + rt_topk_head_bytes(codec, count), bytes + length, rt_topk_value_bytes(codec) };
+}
+
 /* ------------------------------------------------------------------ decode */
 
-static void put_kept(unsigned char *target, const unsigned char *places, uint32_t kept, size_t value_bytes, float scale,
-                     bool add)
+static void put_entries(unsigned char *target, const struct entries *entries, size_t value_bytes, float scale, bool add)
 {
-    const unsigned char *values = places + kept;
-    for (uint32_t i = 0; i < kept; i++) {
-        unsigned char *to = target + places[i] * sizeof(float);
-        float value = value_bytes == 1 ? (float)(int8_t)values[i] * scale : load_float(values + i * value_bytes);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        unsigned char *to = target + entries->places[i] * sizeof(float);
+        float value = value_bytes == 1 ? (float)(int8_t)entries->values[i] * scale
+                                       : load_float(entries->values + i * sizeof(float));
         if (add) value = load_float(to) + value;
         memcpy(to, &value, sizeof value);
     }
 }
 
-void rt_topk_decode(const struct rt_codec *codec, unsigned char *target, size_t count, const unsigned char *bytes,
-                    bool add)
+static void put_raw(unsigned char *target, size_t count, const unsigned char *values, bool add)
 {
-    const size_t value_bytes = rt_topk_value_bytes(codec), blocks = blocks_of(count);
-    const unsigned char *scales = bytes + blocks, *from = bytes + rt_topk_head_bytes(codec, count);
+    if (add) rt_reduce(target, target, values, count, RINGTREE_FLOAT32, RINGTREE_SUM);
+    else memcpy(target, values, count * sizeof(float));
+}
+
+void rt_topk_decode(const struct rt_codec *codec, unsigned char *target, size_t count, const unsigned char *bytes,
+                    size_t length, bool add)
+{
+    struct reading reading = reading_of(codec, count, bytes, length);
+    const unsigned char *scales = bytes + blocks_of(count);
+    struct entries entries;
     float scale = 0;
     if (!add) memset(target, 0, count * sizeof(float));
-    for (size_t b = 0; b < blocks; b++) {
-        unsigned char *to = target + b * RT_BLOCK * sizeof(float);
-        const size_t now = block_count(count, b);
-        if (value_bytes == 1 && b % BLOCKS == 0) scale = load_float(scales + b / BLOCKS * sizeof scale);
-        if (bytes[b] != RAW) {
-            put_kept(to, from, bytes[b], value_bytes, scale, add);
-            from += bytes[b] * (1 + value_bytes);
-            continue;
+    for (size_t i = 0; i < count; i += RT_TOPK_GROUP) {
+        const size_t group = i / RT_TOPK_GROUP, now = count - i < RT_TOPK_GROUP ? count - i : RT_TOPK_GROUP;
+        const unsigned char *counts = bytes + i / RT_BLOCK, *from = reading.at;
+        if (reading.value_bytes == 1) scale = load_float(scales + group * sizeof scale);
+        unpack_group(&entries, &reading, counts, now);
+        put_entries(target + i * sizeof(float), &entries, reading.value_bytes, scale, add);
+        for (size_t b = 0; b < blocks_of(now); b++) {
+            const size_t size = block_count(now, b);
+            if (counts[b] == RAW) put_raw(target + (i + b * RT_BLOCK) * sizeof(float), size, from, add);
+            from += counts[b] == RAW ? size * sizeof(float) : counts[b] * (1 + reading.value_bytes);
         }
-        if (add) rt_reduce(to, to, from, now, RINGTREE_FLOAT32, RINGTREE_SUM);
-        else memcpy(to, from, now * sizeof(float));
-        from += now * sizeof(float);
     }
 }
 
 /* ------------------------------------------------------------------ inspect */
-
-static const char *wrong_with_kept(const unsigned char *places, uint32_t kept, size_t count, size_t value_bytes)
-{
-    const unsigned char *values = places + kept;
-    for (uint32_t i = 0; i < kept; i++) {
-        if (places[i] >= count) return "a place is outside its block";
-        if (i && places[i] <= places[i - 1]) return "places do not rise";
-        if (value_bytes == 1 && values[i] == 0x80) return "a code is one that is not used";
-        if (value_bytes != 1 && load_magnitude(values + i * value_bytes) >= RT_INFINITE)
-            return "NaN or infinity outside a raw block";
-    }
-    return NULL;
-}
 
 static bool scales_are_right(const unsigned char *scales, size_t groups)
 {
@@ -283,22 +354,37 @@ static bool scales_are_right(const unsigned char *scales, size_t groups)
     return true;
 }
 
+/* Places rise from block to block anyway, so they must from entry to entry. */
+static const char *wrong_with_entries(const struct entries *entries, size_t count, size_t value_bytes)
+{
+    uint32_t falls = 0, peak = 0, unused = 0;
+    for (uint32_t i = 1; i < entries->count; i++) falls |= entries->places[i] <= entries->places[i - 1];
+    if (falls) return "places do not rise";
+    if (entries->count && entries->places[entries->count - 1] >= count) return "a place is outside its block";
+    for (uint32_t i = 0; value_bytes == 1 && i < entries->count; i++) unused |= entries->values[i] == 0x80;
+    if (unused) return "a code is one that is not used";
+    for (uint32_t i = 0; value_bytes != 1 && i < entries->count; i++) {
+        const uint32_t magnitude = load_magnitude(entries->values + i * sizeof(float));
+        peak = magnitude > peak ? magnitude : peak;
+    }
+    return peak >= RT_INFINITE ? "NaN or infinity outside a raw block" : NULL;
+}
+
 ringtree_status rt_topk_inspect(const struct rt_codec *codec, size_t count, const unsigned char *bytes, size_t length,
                                 struct rt_error *error)
 {
-    const size_t value_bytes = rt_topk_value_bytes(codec), blocks = blocks_of(count);
-    size_t at = rt_topk_head_bytes(codec, count);
-    if (length < at) return rt_codec_bad(error, codec, count, length, "too few for the counts of its blocks");
-    if (value_bytes == 1 && !scales_are_right(bytes + blocks, groups_of(count)))
+    struct entries entries;
+    if (length < rt_topk_head_bytes(codec, count))
+        return rt_codec_bad(error, codec, count, length, "too few for the counts of its blocks");
+    struct reading reading = reading_of(codec, count, bytes, length);
+    if (reading.value_bytes == 1 && !scales_are_right(bytes + blocks_of(count), groups_of(count)))
         return rt_codec_bad(error, codec, count, length, "a scale is NaN, negative, too small or too large");
-    for (size_t b = 0; b < blocks; b++) {
-        const bool raw = bytes[b] == RAW;
-        const size_t now = block_count(count, b), size = raw ? now * sizeof(float) : bytes[b] * (1 + value_bytes);
-        if (!raw && bytes[b] > now) return rt_codec_bad(error, codec, count, length, "a block keeps more than it has");
-        if (length - at < size) return rt_codec_bad(error, codec, count, length, "too few for what its blocks keep");
-        const char *wrong = raw ? NULL : wrong_with_kept(bytes + at, bytes[b], now, value_bytes);
+    for (size_t i = 0; i < count; i += RT_TOPK_GROUP) {
+        const size_t now = count - i < RT_TOPK_GROUP ? count - i : RT_TOPK_GROUP;
+        const char *wrong = unpack_group(&entries, &reading, bytes + i / RT_BLOCK, now);
+        if (!wrong) wrong = wrong_with_entries(&entries, now, reading.value_bytes);
         if (wrong) return rt_codec_bad(error, codec, count, length, wrong);
-        at += size;
     }
-    return at == length ? RINGTREE_OK : rt_codec_bad(error, codec, count, length, "more than its blocks keep");
+    if (reading.at == reading.end) return RINGTREE_OK;
+    return rt_codec_bad(error, codec, count, length, "more than its blocks keep");
 }

@@ -34,8 +34,12 @@ void rt_costs_adapt(struct rt_costs *costs, enum rt_link_kind kind, const struct
     const double latency = rounded(measured->latency / (known ? reference->latency : link->latency));
     const double byte = rounded(measured->byte / byte_then);
     link->latency *= latency;
-    link->message *= latency;
-    link->crowded *= latency;
+    if (kind != RT_LINK_NETWORK) {
+        link->message *= latency;
+        link->crowded *= latency;
+    } else if (link->message > link->latency) { /* how far it is says nothing else of what a core does for a message */
+        link->message = link->latency;
+    }
     if (link->wire_byte > 0) link->wire_byte *= byte; /* what a core takes for a byte is not known from this */
     else link->byte *= byte;
     if (kind == RT_LINK_SHM) scale_exchange(&costs->exchange, latency, byte);

@@ -24,10 +24,16 @@ uint32_t rt_cost_way(ringtree_collective collective, const struct rt_algorithm *
     return way < RT_COST_WAYS ? way : RT_COST_WAYS;
 }
 
-static enum rt_cost_case case_of(const struct rt_sites *s)
+enum rt_cost_case rt_cost_case_of(const struct rt_sites *s)
 {
     const uint8_t kind = s->nodes > 1 ? s->between : s->inside;
-    return kind >= RT_LINK_LOOPBACK ? RT_COST_TCP : RT_COST_SHM;
+    return kind == RT_LINK_NETWORK ? RT_COST_NETWORK : kind == RT_LINK_LOOPBACK ? RT_COST_TCP : RT_COST_SHM;
+}
+
+const char *rt_cost_case_name(enum rt_cost_case which)
+{
+    static const char *const names[RT_COST_CASES] = { "shm", "tcp", "network" };
+    return (unsigned)which < RT_COST_CASES ? names[which] : "?";
 }
 
 struct point {
@@ -46,7 +52,7 @@ static struct point point_of(double x, uint32_t count)
 double rt_cost_correction(const struct rt_costs *costs, const struct rt_sites *s, uint32_t way, size_t bytes)
 {
     if (way >= RT_COST_WAYS) return 1;
-    const float(*table)[RT_COST_SIZES] = costs->correction[case_of(s)][way];
+    const float(*table)[RT_COST_SIZES] = costs->correction[rt_cost_case_of(s)][way];
     const struct point n = point_of(log2_about(s->ranks) - 1, RT_COST_RANKS);
     const struct point b = point_of((log2_about((double)bytes) - 3) / 3, RT_COST_SIZES);
     const double few = table[n.at][b.at] * (1 - b.part) + table[n.at][b.at + 1] * b.part;
@@ -63,7 +69,7 @@ void rt_cost_correct(struct rt_costs *costs, const struct rt_sites *s, uint32_t 
     const struct point n = point_of(log2_about(s->ranks) - 1, RT_COST_RANKS);
     const struct point b = point_of((log2_about((double)bytes) - 3) / 3, RT_COST_SIZES);
     for (uint32_t i = 0; i < 4; i++) {
-        float *at = &costs->correction[case_of(s)][way][n.at + i / 2][b.at + i % 2];
+        float *at = &costs->correction[rt_cost_case_of(s)][way][n.at + i / 2][b.at + i % 2];
         const float changed = *at * (float)factor;
         *at = changed < LEAST_CORRECTION ? LEAST_CORRECTION : changed > MOST_CORRECTION ? MOST_CORRECTION : changed;
     }
@@ -85,6 +91,7 @@ static double on_cores(const struct rt_sites *s, double seconds_of_node)
 
 struct parts {
     double latency, rank, cores, wire;
+    double after; /* what cannot be done while a wire is at work: slices are added when they are there */
 };
 
 static struct parts parts_of(const struct rt_costs *costs, const struct rt_sites *s, const struct rt_work *w,
@@ -101,6 +108,7 @@ static struct parts parts_of(const struct rt_costs *costs, const struct rt_sites
     p.rank = w->messages * slices * message + w->bytes * byte + w->added * costs->add;
     p.cores = on_cores(s, w->messages_all * slices * message + w->bytes_all * byte + w->added_all * costs->add);
     p.wire = w->wire * out->wire_byte;
+    p.after = p.wire > 0 ? w->added * costs->add : 0;
     return p;
 }
 
@@ -118,7 +126,7 @@ static double slices_of(const struct rt_work *w, double slice)
 
 static void take(const struct parts *p, struct rt_prediction *prediction)
 {
-    const double work = most(p->rank, most(p->cores, p->wire));
+    const double work = most(p->rank, most(p->cores, p->wire + p->after));
     prediction->seconds = p->latency + work;
     prediction->dominant = p->latency >= work   ? RT_COST_LATENCY
                            : p->wire >= work  ? RT_COST_WIRE

@@ -4,7 +4,7 @@
  * A way (an algorithm, or the direct paths of shared memory) is some work: messages one after another, messages and
  * bytes of the busiest rank, of all ranks of the busiest node, and between nodes. Its time is
  *
- *     rounds * latency + the longest of (busiest rank, cores of the node, wire of the node)
+ *     rounds * latency + the longest of (busiest rank, cores of the node, wire of the node and what is added after it)
  *
  * times a correction that was fitted for that way, kind of link, number of ranks and size. All of it is plain
  * arithmetic, no libm, no contraction, so ranks with equal tables get equal bits and thus equal plans.
@@ -47,7 +47,12 @@ struct rt_exchange_cost {
 #define RT_COST_SIZES 9 /* for 8 B, 64 B, 512 B, ... 128 MiB */
 #define RT_COST_WAYS  64 /* algorithms in the order of the registry, then the direct paths; see rt_cost_way() */
 
-enum rt_cost_case { RT_COST_SHM, RT_COST_TCP, RT_COST_CASES };
+enum rt_cost_case {
+    RT_COST_SHM,
+    RT_COST_TCP,     /* within a machine */
+    RT_COST_NETWORK, /* between machines; in the built-in table all are 1 */
+    RT_COST_CASES
+};
 
 /* What the short measurement at the start (calibrate.h) found of a link. latency 0: nothing. */
 struct rt_link_measured {
@@ -65,6 +70,8 @@ struct rt_costs {
 
 /* Of the machine that ringtree was developed on: what is used until something was measured. */
 void rt_costs_built_in(struct rt_costs *costs);
+/* All corrections become 1. */
+void rt_costs_uncorrect(struct rt_costs *costs);
 
 /*
  * Changes the costs of a kind of link as far as it differs from the machine whose table this is; where that has no
@@ -109,6 +116,10 @@ uint32_t rt_cost_way(ringtree_collective collective, const struct rt_algorithm *
 void rt_cost_correct(struct rt_costs *costs, const struct rt_sites *sites, uint32_t way, size_t bytes, double factor);
 /* The correction in force, and where it stands in the table: for fitting. */
 double rt_cost_correction(const struct rt_costs *costs, const struct rt_sites *sites, uint32_t way, size_t bytes);
+
+/* By which corrections ranks at these places go. */
+enum rt_cost_case rt_cost_case_of(const struct rt_sites *sites);
+const char *rt_cost_case_name(enum rt_cost_case which); /* "shm", "tcp", "network" */
 
 const char *rt_link_kind_name(enum rt_link_kind kind); /* "shm", "shm-far", "loopback", "network" */
 const char *rt_dominant_name(enum rt_dominant dominant); /* "latency", "the busiest rank", "cores", "the wire" */

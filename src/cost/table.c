@@ -8,8 +8,6 @@
 #define MOST_WORD   24
 #define FS          1e-15
 
-static const char *const case_names[RT_COST_CASES] = { "shm", "tcp" };
-
 /* ---- the fields, in the order of the text */
 
 #define LINK_FIELDS     5
@@ -126,8 +124,9 @@ static bool take_correction(struct rt_costs *costs, struct line *line)
     if (!take_word(line, link) || !take_word(line, collective) || !take_word(line, name)) return false;
     if (!take_number(line, 2, 8, &ranks) || (ranks & (ranks - 1))) return false;
     const uint32_t way = way_named(collective, name), n = ranks == 2 ? 0 : ranks == 4 ? 1 : 2;
-    const uint32_t c = strcmp(link, case_names[RT_COST_TCP]) ? RT_COST_SHM : RT_COST_TCP;
-    if (strcmp(link, case_names[c])) return false;
+    uint32_t c = 0;
+    while (c < RT_COST_CASES && strcmp(link, rt_cost_case_name((enum rt_cost_case)c))) c++;
+    if (c == RT_COST_CASES) return false;
     for (uint32_t b = 0; b < RT_COST_SIZES; b++) {
         if (!take_number(line, 1, 1000000, &thousandths)) return false;
         if (way < RT_COST_WAYS) costs->correction[c][way][n][b] = (float)thousandths / 1000;
@@ -199,7 +198,7 @@ static void write_way(const struct rt_costs *costs, uint32_t way, const char *co
         for (uint32_t n = 0; n < RT_COST_RANKS; n++) {
             const float *row = costs->correction[c][way][n];
             if (is_one(row)) continue;
-            fprintf(out, "correction %s %s %s %u", case_names[c], collective, name, 2u << n);
+            fprintf(out, "correction %s %s %s %u", rt_cost_case_name((enum rt_cost_case)c), collective, name, 2u << n);
             for (uint32_t b = 0; b < RT_COST_SIZES; b++) fprintf(out, " %" PRIu64, whole((double)row[b], 1e-3));
             fputc('\n', out);
         }

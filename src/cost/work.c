@@ -70,14 +70,28 @@ static void everywhere(const struct rt_sites *s, double phases, struct rt_work *
     w->wire = w->bytes_all * out;
 }
 
-/* Down or up a tree of ranks in order, whose long edges leave the node: about two of a node in each tree. */
+/*
+ * The same all at once: several senders that meet at one port wait for one another. 4 ranks at 1 Gbit/s, reno, 1 to 8
+ * MiB: 1.02 to 1.08 times the ring's time, with cubic 1.05 to 1.06, for equal bytes.
+ */
+#define MEETING 1.06
+static void at_once(const struct rt_sites *s, double phases, struct rt_work *w)
+{
+    everywhere(s, phases, w);
+    if (s->nodes > 2) w->wire *= MEETING;
+}
+
+/*
+ * Down or up two trees of ranks in order with half of the array each, whose long edges leave the node: one or two of a
+ * node in each tree. Each phase uses an edge one way.
+ */
 static void along_tree(const struct rt_sites *s, double phases, double bytes, struct rt_work *w)
 {
     by_distance(s, phases, w);
     if (s->nodes == 1) return;
-    const double edges = s->blocked ? 2 : s->local;
-    w->wire_messages = phases * edges;
-    w->wire = phases * edges * bytes;
+    const double edges = (s->nodes > 2 ? 2 : 1) * (s->blocked ? 1.0 : s->local);
+    w->wire_messages = 2 * phases * edges;
+    w->wire = phases * edges * bytes / 2;
 }
 
 static void all_alike(const struct rt_sites *s, struct rt_work *w)
@@ -136,8 +150,8 @@ static void halving_all_reduce(const struct rt_sites *s, double bytes, struct rt
     by_distance(s, 2, w);
     if (extra) w->inside += 2 - 2.0 * (rt_cost_log2_up(s->ranks) - rounds);
     if (s->nodes == 1) return;
-    const double out = s->blocked && s->local > 1 ? least(1, (double)(s->ranks - s->local) / s->ranks) : 1;
-    w->wire = 2 * bytes * out * s->local * (s->blocked ? 1 : (p - 1.0) / p);
+    const double out = s->blocked ? (double)(s->ranks - s->local) / s->ranks : (p - 1.0) / p;
+    w->wire = (2 * bytes * out + (extra && s->local == 1 ? bytes : 0)) * s->local;
     w->wire_messages = w->between * s->local;
 }
 
@@ -181,7 +195,7 @@ static void direct_all_reduce(const struct rt_sites *s, double bytes, struct rt_
     w->added = (n - 1) * cut.bytes;
     w->chunk = cut.bytes;
     of_node(s, 2 * cut.full * (n - 1), 2 * cut.full * (n - 1) * cut.bytes, cut.full * (n - 1) * cut.bytes, w);
-    everywhere(s, 2, w);
+    at_once(s, 2, w);
 }
 
 /* A ring inside the node, halving between nodes, a ring inside; the three overlap by slices. */
@@ -221,7 +235,7 @@ static void direct_blocks(const struct rt_sites *s, double bytes, struct rt_work
     w->bytes = (n - 1) * bytes;
     w->chunk = bytes;
     all_alike(s, w);
-    everywhere(s, 1, w);
+    at_once(s, 1, w);
 }
 
 static void bruck_blocks(const struct rt_sites *s, double bytes, struct rt_work *w)

@@ -7,68 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-static const struct rt_transport *const transports[] = { &rt_transport_shm, &rt_transport_verbs, &rt_transport_ucx,
-                                                       &rt_transport_tcp };
-#define TRANSPORTS (sizeof transports / sizeof *transports)
-_Static_assert(TRANSPORTS <= sizeof((struct rt_engine *)0)->announced, "one place for each");
-
-static const struct rt_transport *transport_named(const char *name)
-{
-    for (size_t i = 0; i < TRANSPORTS; i++)
-        if (strcmp(transports[i]->name, name) == 0) return transports[i];
-    return NULL;
-}
-
-static const char *known_transports(char *text, size_t capacity)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < TRANSPORTS; i++) {
-        const int n = snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", transports[i]->name);
-        if (n > 0 && (size_t)n < capacity - used) used += (size_t)n;
-    }
-    return text;
-}
-
-static ringtree_status check_list(const char *list, struct rt_error *error)
-{
-    char name[32], known[64];
-    uint32_t count = 0;
-    for (; rt_list_item(list, count, name, sizeof name); count++)
-        if (!transport_named(name))
-            return rt_fail(error, RINGTREE_INVALID_SETTING,
-                           "RINGTREE_TRANSPORTS=%s: there is no transport \"%s\"; this build has: %s", list, name,
-                           known_transports(known, sizeof known));
-    if (count) return RINGTREE_OK;
-    return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TRANSPORTS=%s names no transport; this build has: %s",
-                   list, known_transports(known, sizeof known));
-}
-
-/* The first of the list that reaches the peer. */
-static ringtree_status choose_transport(struct rt_engine *engine, uint32_t peer, struct rt_error *error)
-{
-    const struct rt_fabric *fabric = &engine->fabric;
-    const char *list = fabric->settings->text[RT_TRANSPORTS];
-    char name[32], why[200], reasons[500] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; rt_list_item(list, i, name, sizeof name); i++) {
-        const struct rt_transport *transport = transport_named(name);
-        why[0] = '\0';
-        if (transport->reaches(fabric, peer, why, sizeof why)) {
-            rt_log(RT_LOG_INFO, "rank %u (host %s) is reached by %s", peer,
-                   rt_control_places(fabric->control)[peer].host, transport->name);
-            engine->reach[peer] = transport;
-            return RINGTREE_OK;
-        }
-        const int n = snprintf(reasons + used, sizeof reasons - used, " %s: %s.", name, why);
-        if (n > 0 && (size_t)n < sizeof reasons - used) used += (size_t)n;
-    }
-    return rt_fail(error, RINGTREE_UNREACHABLE,
-                   "rank %u (host %s) cannot reach rank %u (host %s) by RINGTREE_TRANSPORTS=%s:%s", fabric->rank,
-                   rt_control_places(fabric->control)[fabric->rank].host, peer,
-                   rt_control_places(fabric->control)[peer].host, list, reasons);
-}
-
 /* What all ranks must have alike, since plans are computed by each rank for itself. */
 static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, RT_DIRECT, RT_SHM_READS, RT_CALIBRATE,
                                                    RT_REVIEW_EVERY, RT_COMPRESS_BELOW, RT_LINK_RATE,
@@ -78,6 +16,7 @@ static const enum rt_setting agreed_settings[] = { RT_TRANSPORTS, RT_ALGORITHM, 
 struct agreement {
     uint64_t setting[AGREED];
     uint64_t slot_bytes;
+    uint64_t balance; /* rt_carriers_balance() */
     uint32_t status, reads;
     char     text[400];
 };
@@ -89,14 +28,15 @@ static uint64_t text_hash(const char *text)
     return hash;
 }
 
-/* The least slot of the transports that this rank uses, without making a connection. */
+/* The least slot of the transports that this rank may come to use, without making a connection. */
 static uint64_t least_slot(struct rt_engine *engine)
 {
     uint64_t least = engine->fabric.settings->number[RT_TCP_SLOT_BYTES];
-    for (uint32_t r = 0; r < engine->fabric.nranks; r++) {
-        const struct rt_transport *reach = engine->reach[r];
-        const uint64_t bytes = reach && reach->slot_bytes
-                                   ? reach->slot_bytes(engine->fabric.settings, engine->fabric.nranks) : least;
+    uint32_t may = 0;
+    for (uint32_t r = 0; r < engine->fabric.nranks; r++) may |= engine->candidates[r];
+    for (uint32_t t = 0; t < RT_CARRIERS; t++) {
+        if (!(may >> t & 1) || !rt_carriers[t]->slot_bytes) continue;
+        const uint64_t bytes = rt_carriers[t]->slot_bytes(engine->fabric.settings, engine->fabric.nranks);
         if (bytes < least) least = bytes;
     }
     if (engine->fabric.node && rt_node_slot_bytes(engine->fabric.node) < least)
@@ -115,11 +55,12 @@ static bool reads_wanted(const struct rt_engine *engine)
     return !strcmp(setting, "on") || rt_node_reads_fast();
 }
 
-static ringtree_status agree(struct rt_engine *engine, const struct rt_error *local, struct rt_error *error)
+static ringtree_status agree(struct rt_engine *engine, const struct rt_error *local, uint64_t *balance,
+                             struct rt_error *error)
 {
     const struct rt_fabric *fabric = &engine->fabric;
     struct agreement mine = { .slot_bytes = least_slot(engine), .status = local->status,
-                              .reads = reads_wanted(engine) };
+                              .reads = reads_wanted(engine), .balance = rt_carriers_balance(engine) };
     for (size_t i = 0; i < AGREED; i++) {
         const enum rt_setting setting = agreed_settings[i];
         mine.setting[i] = rt_setting_table[setting].kind == RT_KIND_TEXT ? text_hash(fabric->settings->text[setting])
@@ -131,6 +72,8 @@ static ringtree_status agree(struct rt_engine *engine, const struct rt_error *lo
     ringtree_status status = rt_control_all_gather(fabric->control, &mine, sizeof mine, all, error);
     engine->slot_bytes = mine.slot_bytes;
     engine->reads = true;
+    *balance = 0;
+    for (uint32_t r = 0; status == RINGTREE_OK && r < fabric->nranks; r++) *balance += all[r].balance;
     for (uint32_t r = 0; status == RINGTREE_OK && r < fabric->nranks; r++) {
         if (all[r].status)
             status = rt_fail(error, (ringtree_status)all[r].status, "%.*s", (int)sizeof all[r].text - 1, all[r].text);
@@ -149,11 +92,14 @@ static bool engine_memory(struct rt_engine *engine, const uint32_t *node_of)
 {
     const uint32_t n = engine->fabric.nranks;
     engine->reach = calloc(n, sizeof *engine->reach);
+    engine->candidates = calloc(n, sizeof *engine->candidates);
     engine->node_of = calloc(n, sizeof *engine->node_of);
     engine->wires = calloc((size_t)2 * RT_LINK_LANES * n, sizeof *engine->wires);
     engine->sending = calloc(n, sizeof *engine->sending);
     engine->receiving = calloc(n, sizeof *engine->receiving);
-    if (!engine->reach || !engine->node_of || !engine->wires || !engine->sending || !engine->receiving) return false;
+    if (!engine->reach || !engine->candidates || !engine->node_of || !engine->wires || !engine->sending ||
+        !engine->receiving)
+        return false;
     memcpy(engine->node_of, node_of, n * sizeof *node_of);
     uint32_t nodes = 0;
     for (uint32_t r = 0; r < n; r++)
@@ -169,64 +115,75 @@ static bool direct_allowed(const struct rt_engine *engine)
     return engine->fabric.node && engine->layout.nnodes == 1 && engine->fabric.settings->number[RT_DIRECT];
 }
 
-/* Shared memory comes first in the list, and all ranks share it: what else there is will not be asked. */
+/* Shared memory comes first, and all ranks share it: what else there is will not be asked. */
 static bool shm_is_enough(const struct rt_fabric *fabric)
 {
     const struct rt_place *places = rt_control_places(fabric->control);
+    const char *list = fabric->settings->text[RT_TRANSPORTS];
     char name[32];
-    if (!fabric->node || !rt_list_item(fabric->settings->text[RT_TRANSPORTS], 0, name, sizeof name)) return false;
+    if (!fabric->node || !rt_list_allows(list, rt_transport_shm.name)) return false;
     for (uint32_t r = 0; r < fabric->nranks; r++)
         if (places[r].host_key != places[fabric->rank].host_key) return false;
-    return !strcmp(name, rt_transport_shm.name);
+    return rt_carriers_compete(fabric->settings) ||
+           (rt_list_item(list, 0, name, sizeof name) && !strcmp(name, rt_transport_shm.name));
 }
 
-/* Each transport that is in the list tells of its end. Ranks may have different lists, so all take part. */
+/* Each transport that may be used tells of its end. Ranks may have different lists, so all take part. */
 static ringtree_status announce(struct rt_engine *engine, struct rt_error *error)
 {
     struct rt_fabric *fabric = &engine->fabric;
-    unsigned char mine[TRANSPORTS][RT_ANNOUNCEMENT] = { { 0 } };
+    unsigned char mine[RT_CARRIERS][RT_ANNOUNCEMENT] = { { 0 } };
     unsigned char *all = malloc(sizeof mine * fabric->nranks);
     const bool needed = !shm_is_enough(fabric);
-    char name[32];
     if (!all) return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory", fabric->rank);
-    for (size_t t = 0; t < TRANSPORTS; t++)
-        for (uint32_t i = 0; rt_list_item(fabric->settings->text[RT_TRANSPORTS], i, name, sizeof name); i++)
-            if (needed && transports[t]->announce && !strcmp(name, transports[t]->name) && !engine->announced[t]) {
-                transports[t]->announce(fabric, mine[t]);
-                engine->announced[t] = true;
-                engine->steps |= transports[t]->step != NULL;
-            }
+    for (size_t t = 0; t < RT_CARRIERS; t++) {
+        if (!needed || !rt_carriers[t]->announce) continue;
+        if (!rt_list_allows(fabric->settings->text[RT_TRANSPORTS], rt_carriers[t]->name)) continue;
+        rt_carriers[t]->announce(fabric, mine[t]);
+        engine->announced[t] = true;
+        engine->steps |= rt_carriers[t]->step != NULL;
+    }
     ringtree_status status = rt_control_all_gather(fabric->control, mine, sizeof mine, all, error);
-    for (size_t t = 0; t < TRANSPORTS && status == RINGTREE_OK; t++)
-        if (engine->announced[t]) transports[t]->hear(fabric, all + t * RT_ANNOUNCEMENT, sizeof mine);
+    for (size_t t = 0; t < RT_CARRIERS && status == RINGTREE_OK; t++)
+        if (engine->announced[t]) rt_carriers[t]->hear(fabric, all + t * RT_ANNOUNCEMENT, sizeof mine);
     free(all);
     return status;
 }
 
 void rt_engine_step(struct rt_engine *engine)
 {
-    for (size_t t = 0; engine->steps && t < TRANSPORTS; t++)
-        if (engine->announced[t] && transports[t]->step) transports[t]->step(&engine->fabric);
+    for (size_t t = 0; engine->steps && t < RT_CARRIERS; t++)
+        if (engine->announced[t] && rt_carriers[t]->step) rt_carriers[t]->step(&engine->fabric);
+}
+
+/* Who is reached by what, alike on both ends, and what else all ranks must have alike. */
+static ringtree_status meet(struct rt_engine *engine, struct rt_error *error)
+{
+    struct rt_error local = { 0 };
+    uint64_t balance;
+    ringtree_status status = announce(engine, error);
+    if (status != RINGTREE_OK) return status;
+    if (rt_carriers_check(engine->fabric.settings->text[RT_TRANSPORTS], &local) == RINGTREE_OK) {
+        rt_carriers_find(engine);
+        rt_carriers_choose(engine, &local);
+    }
+    status = agree(engine, &local, &balance, error);
+    if (status != RINGTREE_OK || balance == 0) return status;
+    status = rt_carriers_meet(engine, error);
+    if (status != RINGTREE_OK) return status;
+    rt_carriers_choose(engine, &local);
+    return agree(engine, &local, &balance, error);
 }
 
 static ringtree_status engine_start(struct rt_engine *engine, struct rt_error *error)
 {
     const struct rt_fabric *fabric = &engine->fabric;
-    struct rt_error local = { 0 };
-    ringtree_status listed = check_list(fabric->settings->text[RT_TRANSPORTS], &local);
-    if (fabric->nranks == 1 && listed != RINGTREE_OK) return rt_fail(error, listed, "%s", local.text);
-    if (fabric->nranks > 1) {
-        ringtree_status status = announce(engine, error);
-        if (status != RINGTREE_OK) return status;
-    }
-    for (uint32_t r = 0; r < fabric->nranks && local.status == RINGTREE_OK; r++)
-        if (r != fabric->rank) choose_transport(engine, r, &local);
-    if (fabric->nranks > 1) {
-        ringtree_status status = agree(engine, &local, error);
-        if (status != RINGTREE_OK) return status;
-    } else {
-        engine->slot_bytes = least_slot(engine);
-    }
+    rt_carriers_guess(&engine->carriers);
+    ringtree_status status = fabric->nranks > 1
+                                 ? meet(engine, error)
+                                 : rt_carriers_check(fabric->settings->text[RT_TRANSPORTS], error);
+    if (status != RINGTREE_OK) return status;
+    if (fabric->nranks == 1) engine->slot_bytes = least_slot(engine);
     if (direct_allowed(engine) && !(engine->exchange = rt_exchange_open(fabric->node, engine->reads)))
         return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory", fabric->rank);
     return RINGTREE_OK;
@@ -309,8 +266,8 @@ void rt_engine_close(struct rt_engine *engine, uint32_t wait_ms)
     rt_progress_stop(engine);
     if (!engine->failed) flush(engine, wait_ms);
     wires_close(engine);
-    for (size_t t = 0; t < TRANSPORTS; t++)
-        if (engine->announced[t]) transports[t]->leave(&engine->fabric);
+    for (size_t t = 0; t < RT_CARRIERS; t++)
+        if (engine->announced[t]) rt_carriers[t]->leave(&engine->fabric);
     while (engine->programs) {
         struct rt_program *next = engine->programs->next;
         rt_program_free(engine->programs);
@@ -329,6 +286,7 @@ void rt_engine_close(struct rt_engine *engine, uint32_t wait_ms)
     pthread_mutex_destroy(&engine->lock);
     pthread_cond_destroy(&engine->work);
     free(engine->reach);
+    free(engine->candidates);
     free(engine->node_of);
     free(engine->wires);
     free(engine->sending);

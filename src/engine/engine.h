@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
+#include "carrier.h"
 #include "compress.h"
 #include "direct.h"
 #include "shm/node.h"
@@ -109,8 +110,10 @@ struct rt_queue {
 struct rt_engine {
     struct rt_fabric            fabric;
     const struct rt_transport **reach;    /* per peer; NULL for this rank */
+    uint8_t                    *candidates; /* per peer: the transports that reach it, a bit each */
+    struct rt_carrier_costs     carriers;
     uint32_t                   *node_of;  /* per rank */
-    bool                        announced[4]; /* per transport that there is: it told the others of its end */
+    bool                        announced[RT_CARRIERS]; /* it told the others of its end */
     bool                        steps;        /* one of them wants to be called now and then */
     uint32_t                    rounds;       /* without progress */
     struct rt_layout            layout;

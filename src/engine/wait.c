@@ -3,6 +3,7 @@
  * core away, then sleep in poll(2) with doorbells. Oversubscribed ranks poll a little only: each would burn the core
  * that its peer needs.
  */
+#include "base/log.h"
 #include "engine.h"
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +33,7 @@ uint32_t rt_wait_polls(const struct rt_engine *engine)
     struct rt_core_count cores = { 0 };
     uint32_t ranks = 0;
     for (uint32_t r = 0; r < fabric->nranks; r++) {
-        if (strcmp(places[r].host, places[fabric->rank].host) != 0) continue;
+        if (places[r].machine_key != places[fabric->rank].machine_key) continue;
         rt_core_count_add(&cores, &places[r]);
         ranks++;
     }
@@ -273,6 +274,7 @@ static void *progress_main(void *argument)
 {
     struct rt_engine *engine = argument;
     uint32_t idle = 0, crowded = 0; /* crowded: sleeps until yielding is tried again */
+    rt_log_thread(engine->fabric.rank);
     pthread_mutex_lock(&engine->lock);
     while (!engine->progress_thread_stop) {
         if (!(engine->first || engine->transfers) || engine->callers || rt_engine_failed(engine)) {

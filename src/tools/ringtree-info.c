@@ -1,5 +1,6 @@
 /* ringtree-info: what this build of ringtree is, what it sees on this machine, and every setting. */
 #include "ringtree-info.h"
+#include "engine/carrier.h"
 #include "reduce/reduce.h"
 #include "topology/cores.h"
 #include "ucx/summary.h"
@@ -103,6 +104,21 @@ static void add_binding(const struct info *info, struct info_line *lines, size_t
         add(lines, count, "binding", "each of several ranks keeps to its share of the NUMA domains");
 }
 
+/* What its links cost unless they were measured. */
+static const char *carrier_text(const struct info *info, const struct rt_transport *carrier, char *text,
+                                size_t capacity)
+{
+    char within[48], across[48];
+
+    rt_carrier_cost_text(&carrier->guess[RT_WITHIN], within, sizeof(within));
+    rt_carrier_cost_text(&carrier->guess[RT_ACROSS], across, sizeof(across));
+    snprintf(text, capacity, "%sa guess: within a machine %s%s%s",
+             rt_list_allows(info->settings.text[RT_TRANSPORTS], carrier->name) ? "" : "left out; ",
+             within, carrier == &rt_transport_shm ? "" : "; between machines ",
+             carrier == &rt_transport_shm ? "" : across);
+    return text;
+}
+
 size_t info_machine(const struct info *info, struct info_line *lines)
 {
     size_t count = 0;
@@ -119,6 +135,8 @@ size_t info_machine(const struct info *info, struct info_line *lines)
         add(lines, &count, "cores", "%" PRIu32, info->cores);
     add(lines, &count, "RDMA", "%s", rt_verbs_summary(text, sizeof(text)));
     add(lines, &count, "UCX", "%s", rt_ucx_summary(text, sizeof(text)));
+    for (uint32_t t = 0; t < RT_CARRIERS; t++)
+        add(lines, &count, rt_carriers[t]->name, "%s", carrier_text(info, rt_carriers[t], text, sizeof(text)));
     add_domains(&info->near, lines, &count);
     add_binding(info, lines, &count);
     return count;

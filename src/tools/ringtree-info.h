@@ -22,7 +22,7 @@ struct info_line { /* one line of the parts of the build and the machine */
     const char *name;
     char        value[256];
 };
-#define INFO_LINES 10
+#define INFO_LINES 14
 
 /* Fill `lines`, of INFO_LINES, and return how many there are. */
 size_t info_build(const struct info *info, struct info_line *lines);

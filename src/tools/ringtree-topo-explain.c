@@ -83,14 +83,6 @@ static void take_network(struct world *world, const struct rt_graph *graph, uint
     }
 }
 
-static void uncorrect(struct rt_costs *costs)
-{
-    for (uint32_t c = 0; c < RT_COST_CASES; c++)
-        for (uint32_t way = 0; way < RT_COST_WAYS; way++)
-            for (uint32_t n = 0; n < RT_COST_RANKS; n++)
-                for (uint32_t b = 0; b < RT_COST_SIZES; b++) costs->correction[c][way][n][b] = 1;
-}
-
 static bool place_ranks(struct world *world, uint32_t ranks, uint32_t seats)
 {
     world->node_of = calloc(ranks, sizeof *world->node_of);
@@ -108,7 +100,7 @@ static bool take_described(struct world *world, const struct rt_graph *graph, ui
     const uint32_t cores = count_in(graph, RT_CORES, machine), seats = gpus ? gpus : cores ? cores : 1;
     if (!ranks) ranks = seats * graph->nmachines < TOPO_MOST_RANKS ? seats * graph->nmachines : TOPO_MOST_RANKS;
     if (!place_ranks(world, ranks, seats)) return false;
-    uncorrect(&world->costs); /* they are of a machine, not of its description */
+    rt_costs_uncorrect(&world->costs); /* they are of a machine, not of its description */
     if (!gpus && count_in(graph, RT_PACKAGE, machine) > 1) world->sites.inside = RT_LINK_SHM_FAR;
     world->sites.direct = !gpus && world->sites.nodes == 1;
     if (gpus) take_gpus(world, graph, machine);

@@ -50,7 +50,8 @@ static void fill_ranks(float rows[RT_COST_RANKS][RT_COST_SIZES], const uint32_t 
 /* The mean of all jobs, each the `number`-th of its kind. */
 static void take_link(struct rt_costs *costs, const struct tune_point *p, uint32_t number)
 {
-    struct rt_link_measured *m = &costs->reference[p->tcp ? RT_LINK_LOOPBACK : RT_LINK_SHM];
+    static const uint8_t kinds[RT_COST_CASES] = { RT_LINK_SHM, RT_LINK_LOOPBACK, RT_LINK_NETWORK };
+    struct rt_link_measured *m = &costs->reference[kinds[p->place]];
     m->latency += (p->measured - m->latency) / number;
     m->byte += (p->predicted - m->byte) / number;
 }
@@ -58,13 +59,13 @@ static void take_link(struct rt_costs *costs, const struct tune_point *p, uint32
 void tune_fit(struct rt_costs *costs, const struct tune_point *points, size_t count)
 {
     static uint32_t known[RT_COST_CASES][RT_COST_WAYS][RT_COST_RANKS];
-    uint32_t links[2] = { 0, 0 };
+    uint32_t links[RT_COST_CASES] = { 0 };
     memset(known, 0, sizeof known);
     memset(costs->reference, 0, sizeof costs->reference);
     for (size_t i = 0; i < count; i++) {
         const struct tune_point *p = &points[i];
-        if (!p->way[0]) take_link(costs, p, ++links[p->tcp]);
-        const uint32_t way = way_index(p), c = p->tcp ? RT_COST_TCP : RT_COST_SHM;
+        if (!p->way[0]) take_link(costs, p, ++links[p->place]);
+        const uint32_t way = way_index(p), c = p->place;
         const int n = p->ranks == 2 ? 0 : p->ranks == 4 ? 1 : p->ranks == 8 ? 2 : -1, b = size_index(p->bytes);
         if (way >= RT_COST_WAYS || n < 0 || b < 0 || !(p->predicted > 0)) continue;
         const float ratio = (float)(p->measured / p->predicted);

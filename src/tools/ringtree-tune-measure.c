@@ -19,6 +19,7 @@ struct meter {
     size_t              count; /* float32 */
     float              *in, *out;
     uint32_t            root;
+    uint8_t             place; /* enum rt_cost_case */
 };
 
 struct wish {
@@ -101,25 +102,58 @@ struct trial {
     ringtree_way ways[RINGTREE_MOST_WAYS];
     size_t       number;
     uint32_t     calls[RINGTREE_MOST_WAYS];
-    double       seconds[RINGTREE_MOST_WAYS][TUNE_MOST_ROUNDS];
+    double       seconds[RINGTREE_MOST_WAYS][3 * TUNE_MOST_ROUNDS], median[RINGTREE_MOST_WAYS];
 };
 
-static ringtree_status go_through(struct meter *m, const struct tune_job *job, struct trial *trial)
+/* `which`: a bit for each way. */
+static ringtree_status go_through(struct meter *m, uint32_t which, uint32_t rounds, double seconds,
+                                  struct trial *trial)
 {
     ringtree_status status = RINGTREE_OK;
-    for (uint32_t round = 0; round <= job->rounds; round++) {
+    for (uint32_t round = 0; round <= rounds; round++) {
         for (uint32_t way = 0; way < trial->number && status == RINGTREE_OK; way++) {
-            if (trial->ways[way].refusal) continue;
+            if (!(which >> way & 1)) continue;
             struct wish wish = { m->collective, way };
             status = ringtree_set_tuner(m->comm, force, &wish);
-            if (status == RINGTREE_OK && round == 0)
-                status = count_calls(m, job->seconds, &trial->calls[way]);
+            if (status == RINGTREE_OK && round == 0) status = count_calls(m, seconds, &trial->calls[way]);
             else if (status == RINGTREE_OK)
                 status = time_calls(m, trial->calls[way], &trial->seconds[way][round - 1]);
         }
     }
     ringtree_set_tuner(m->comm, NULL, NULL);
+    for (uint32_t way = 0; way < trial->number; way++) {
+        if (!(which >> way & 1)) continue;
+        qsort(trial->seconds[way], rounds, sizeof(double), by_value);
+        trial->median[way] = trial->seconds[way][rounds / 2];
+    }
     return status;
+}
+
+/* The chosen way and those that took clearly less, as rank 0 has it; 0: none did. */
+static ringtree_status find_doubtful(struct meter *m, const struct trial *trial, uint32_t possible, uint32_t *doubtful)
+{
+    uint32_t chosen = 0;
+    *doubtful = 0;
+    while (chosen < trial->number && !trial->ways[chosen].chosen) chosen++;
+    for (uint32_t way = 0; way < trial->number && chosen < trial->number; way++)
+        if ((possible >> way & 1) && trial->median[way] * TUNE_LATE < trial->median[chosen])
+            *doubtful |= 1u << way | 1u << chosen;
+    return agree(m->comm, doubtful);
+}
+
+/*
+ * Every way in turn, round after round. Of many ways the least median is often an accident, so where the choice looks
+ * wrong by it, it and those that looked better are measured again, more often and beside one another: that counts.
+ */
+static ringtree_status try_ways(struct meter *m, const struct tune_job *job, struct trial *trial)
+{
+    uint32_t possible = 0, doubtful = 0;
+    for (uint32_t way = 0; way < trial->number; way++) possible |= (uint32_t)!trial->ways[way].refusal << way;
+    ringtree_status status = go_through(m, possible, job->rounds, job->seconds, trial);
+    if (status != RINGTREE_OK || job->uncorrected) return status;
+    status = find_doubtful(m, trial, possible, &doubtful);
+    if (status != RINGTREE_OK || !doubtful) return status;
+    return go_through(m, doubtful, 3 * job->rounds, 2 * job->seconds, trial);
 }
 
 static ringtree_status measure_one(struct meter *m, const struct tune_job *job, tune_take *take, void *context)
@@ -127,14 +161,13 @@ static ringtree_status measure_one(struct meter *m, const struct tune_job *job, 
     static struct trial trial;
     ringtree_status status = ringtree_plan_ways(m->comm, m->collective, m->count, RINGTREE_FLOAT32, trial.ways,
                                                 RINGTREE_MOST_WAYS, &trial.number);
-    if (status == RINGTREE_OK) status = go_through(m, job, &trial);
+    if (status == RINGTREE_OK) status = try_ways(m, job, &trial);
     for (uint32_t way = 0; way < trial.number && status == RINGTREE_OK && ringtree_rank(m->comm) == 0; way++) {
         if (trial.ways[way].refusal) continue;
-        struct tune_point point = { (uint8_t)m->collective, job->tcp, (uint8_t)trial.ways[way].chosen,
+        struct tune_point point = { (uint8_t)m->collective, m->place, (uint8_t)trial.ways[way].chosen,
                                     ringtree_size(m->comm), m->count * sizeof(float), "", trial.ways[way].seconds, 0 };
         snprintf(point.way, sizeof point.way, "%s", trial.ways[way].name);
-        qsort(trial.seconds[way], job->rounds, sizeof(double), by_value);
-        point.measured = trial.seconds[way][job->rounds / 2];
+        point.measured = trial.median[way];
         take(&point, context);
     }
     return status;
@@ -157,22 +190,15 @@ static bool has_blocks(ringtree_collective collective)
     return collective != RINGTREE_ALL_REDUCE && collective != RINGTREE_REDUCE && collective != RINGTREE_BROADCAST;
 }
 
-static void uncorrect(struct rt_costs *costs)
-{
-    for (uint32_t c = 0; c < RT_COST_CASES; c++)
-        for (uint32_t way = 0; way < RT_COST_WAYS; way++)
-            for (uint32_t n = 0; n < RT_COST_RANKS; n++)
-                for (uint32_t b = 0; b < RT_COST_SIZES; b++) costs->correction[c][way][n][b] = 1;
-}
-
 /* What later measurements are compared with. */
-static ringtree_status measure_link(ringtree_comm *comm, const struct tune_job *job, tune_take *take, void *context)
+static ringtree_status measure_link(ringtree_comm *comm, tune_take *take, void *context)
 {
     struct rt_calibration found;
-    const ringtree_status status = rt_calibrate_measure(comm, 1000, &found);
-    const uint8_t kind = job->tcp ? comm->planner.sites.between : comm->planner.sites.inside;
+    const ringtree_status status = rt_calibrate_measure(comm, 1000, false, &found);
+    const struct rt_sites *s = &comm->planner.sites;
+    const uint8_t kind = s->nodes > 1 ? s->between : s->inside;
     if (status == RINGTREE_OK && ringtree_rank(comm) == 0 && found.latency_fs[kind]) {
-        const struct tune_point point = { .tcp = job->tcp, .ranks = job->ranks,
+        const struct tune_point point = { .place = (uint8_t)rt_cost_case_of(s), .ranks = s->ranks,
                                           .measured = (double)found.latency_fs[kind] * 1e-15,
                                           .predicted = (double)found.byte_fs[kind] * 1e-15 };
         take(&point, context);
@@ -183,16 +209,17 @@ static ringtree_status measure_link(ringtree_comm *comm, const struct tune_job *
 ringtree_status tune_measure(ringtree_comm *comm, const struct tune_job *job, tune_take *take, void *context)
 {
     const uint32_t n = ringtree_size(comm);
-    struct meter m = { .comm = comm, .in = malloc(job->most + 4096), .out = malloc(job->most + 4096) };
+    struct meter m = { .comm = comm, .place = (uint8_t)rt_cost_case_of(&comm->planner.sites),
+                       .in = malloc(job->most + 4096), .out = malloc(job->most + 4096) };
     ringtree_status status = m.in && m.out ? RINGTREE_OK : RINGTREE_NO_MEMORY;
     if (status == RINGTREE_OK) {
         memset(m.in, 0, job->most + 4096);
         memset(m.out, 0, job->most + 4096);
         status = warm_up(comm);
     }
-    if (job->uncorrected) uncorrect(&comm->planner.costs);
+    if (job->uncorrected) rt_costs_uncorrect(&comm->planner.costs);
     rt_plan_forget(comm);
-    if (job->uncorrected && status == RINGTREE_OK) status = measure_link(comm, job, take, context);
+    if (job->uncorrected && status == RINGTREE_OK) status = measure_link(comm, take, context);
     for (uint32_t c = 0; c < RINGTREE_BARRIER; c++) {
         m.collective = (ringtree_collective)c;
         if (!(job->collectives >> c & 1)) continue;

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE 1.15
-
 static bool same_call(const struct tune_point *a, const struct tune_point *b)
 {
-    return a->collective == b->collective && a->tcp == b->tcp && a->ranks == b->ranks && a->bytes == b->bytes;
+    return a->collective == b->collective && a->place == b->place && a->ranks == b->ranks && a->bytes == b->bytes;
 }
 
 /* The points of a call follow one another. */
@@ -49,7 +47,7 @@ struct tune_quality tune_quality(const struct tune_point *points, size_t count)
     for (size_t first = 0, end; first < count; first = end, q.calls++) {
         end = call_end(points, count, first);
         const double ratio = slower(points, first, end);
-        q.late_choices += ratio > LATE;
+        q.late_choices += ratio > TUNE_LATE;
         if (ratio - 1 > q.worst_choice) q.worst_choice = ratio - 1;
     }
     return q;
@@ -60,13 +58,18 @@ static const char *collective_of(const struct tune_point *point)
     return ringtree_collective_name((ringtree_collective)point->collective);
 }
 
+static const char *place_of(const struct tune_point *point)
+{
+    return rt_cost_case_name((enum rt_cost_case)point->place);
+}
+
 void tune_print(const struct tune_point *points, size_t count, FILE *out)
 {
     const struct tune_point *before = NULL;
     for (size_t i = 0; i < count; i++) {
         const struct tune_point *p = &points[i];
         if (!before || !same_call(before, p))
-            fprintf(out, "\n%s, %s, %u ranks, %llu bytes\n", collective_of(p), p->tcp ? "tcp" : "shm", p->ranks,
+            fprintf(out, "\n%s, %s, %u ranks, %llu bytes\n", collective_of(p), place_of(p), p->ranks,
                     (unsigned long long)p->bytes);
         fprintf(out, "%c %-14s predicted %11.2f us, measured %11.2f us, %+5.0f %%\n", p->chosen ? '*' : ' ', p->way,
                 p->predicted * 1e6, p->measured * 1e6, (p->predicted / p->measured - 1) * 100);
@@ -89,7 +92,7 @@ void tune_print_json(const struct tune_point *points, size_t count, FILE *out)
         const struct tune_point *p = &points[i];
         fprintf(out, "%s\n    { \"collective\": \"%s\", \"transport\": \"%s\", \"ranks\": %u, \"bytes\": %llu, "
                 "\"way\": \"%s\", \"predicted_us\": %.3f, \"measured_us\": %.3f, \"chosen\": %s }", i ? "," : "",
-                collective_of(p), p->tcp ? "tcp" : "shm", p->ranks, (unsigned long long)p->bytes, p->way,
+                collective_of(p), place_of(p), p->ranks, (unsigned long long)p->bytes, p->way,
                 p->predicted * 1e6, p->measured * 1e6, p->chosen ? "true" : "false");
     }
     fputs("\n  ]\n}\n", out);

@@ -19,6 +19,8 @@ static const char help[] =
     "  -o, --output FILE        write the table, or the comparison, into FILE (standard output)\n"
     "  -c, --check              measure, and print prediction beside measurement instead of a table\n"
     "  -n, --ranks LIST         numbers of ranks, each as processes of this machine (2,4,8)\n"
+    "  -l, --launched           measure among the ranks that a launcher started with this very command, by the links\n"
+    "                           that they have, instead of -n and -t; rank 0 writes\n"
     "  -t, --transports LIST    shm, tcp or both (shm,tcp)\n"
     "  -C, --collectives LIST   (all_reduce,reduce,broadcast,reduce_scatter,all_gather,all_to_all,gather,scatter)\n"
     "  -b, --least BYTES        smallest array (8; a table needs 8 times a power of 8)\n"
@@ -37,7 +39,7 @@ static const char help[] =
 struct arguments {
     struct tune_job job;
     const char     *ranks, *transports, *collectives, *output;
-    bool            check, json, progress;
+    bool            check, json, progress, launched;
 };
 
 static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
@@ -88,6 +90,7 @@ static void take_option(int option, struct arguments *a)
     case 'o': a->output = optarg; return;
     case 'c': a->check = true; return;
     case 'n': a->ranks = optarg; return;
+    case 'l': a->launched = true; return;
     case 't': a->transports = optarg; return;
     case 'C': a->job.collectives = collectives_of(optarg); return;
     case 'b': a->job.least = number(optarg, "--least", 4, 1 << 30); return;
@@ -108,6 +111,7 @@ static void take_arguments(int argc, char **argv, struct arguments *a)
     static const struct option options[] = {
         { "output", required_argument, NULL, 'o' },      { "check", no_argument, NULL, 'c' },
         { "ranks", required_argument, NULL, 'n' },       { "transports", required_argument, NULL, 't' },
+        { "launched", no_argument, NULL, 'l' },
         { "collectives", required_argument, NULL, 'C' }, { "least", required_argument, NULL, 'b' },
         { "most", required_argument, NULL, 'e' },        { "factor", required_argument, NULL, 'f' },
         { "rounds", required_argument, NULL, 'r' },      { "milliseconds", required_argument, NULL, 's' },
@@ -115,7 +119,7 @@ static void take_arguments(int argc, char **argv, struct arguments *a)
         { "help", no_argument, NULL, 'h' },              { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
-    for (int option; (option = getopt_long(argc, argv, "o:cn:t:C:b:e:f:r:s:jphV", options, NULL)) != -1;)
+    for (int option; (option = getopt_long(argc, argv, "o:cn:lt:C:b:e:f:r:s:jphV", options, NULL)) != -1;)
         take_option(option, a);
     if (optind < argc) fail(EXIT_USAGE, "\"%s\" is no option", argv[optind]);
     a->job.uncorrected = !a->check;
@@ -145,7 +149,35 @@ static void measure_all(const struct arguments *a, struct tune_point **points, s
                 if (!tune_run(&job, points, count, why, sizeof why)) fail(EXIT_FAILED, "%s", why);
             }
         }
-    if (!*count) fail(EXIT_USAGE, "nothing was measured: are --ranks, --transports, --least and --most right?");
+}
+
+struct taken {
+    struct tune_point **points;
+    size_t             *count;
+};
+
+static void keep_point(const struct tune_point *point, void *context)
+{
+    const struct taken *taken = context;
+    struct tune_point *more = realloc(*taken->points, (*taken->count + 1) * sizeof *more);
+    if (!more) fail(EXIT_FAILED, "no memory");
+    more[(*taken->count)++] = *point;
+    *taken->points = more;
+}
+
+/* Returns this rank's number. */
+static uint32_t measure_launched(const struct arguments *a, struct tune_point **points, size_t *count)
+{
+    ringtree_comm *comm = NULL;
+    struct taken taken = { points, count };
+    if (a->job.uncorrected) setenv("RINGTREE_CALIBRATE", "off", 1);
+    ringtree_status status = ringtree_init(&comm);
+    if (status == RINGTREE_OK && ringtree_size(comm) < 2) fail(EXIT_USAGE, "--launched: there is only one rank");
+    const uint32_t rank = status == RINGTREE_OK ? ringtree_rank(comm) : 0;
+    if (status == RINGTREE_OK) status = tune_measure(comm, &a->job, keep_point, &taken);
+    if (status != RINGTREE_OK) fail(EXIT_FAILED, "%s", ringtree_last_error(comm));
+    ringtree_destroy(comm);
+    return rank;
 }
 
 static bool write_output(const struct arguments *a, const struct tune_point *points, size_t count, FILE *out)
@@ -167,9 +199,11 @@ int main(int argc, char **argv)
     struct tune_point *points = NULL;
     size_t count = 0;
     take_arguments(argc, argv, &a);
+    if (a.launched && measure_launched(&a, &points, &count) != 0) return EXIT_FINE;
     FILE *out = a.output ? fopen(a.output, "w") : stdout;
     if (!out) fail(EXIT_FAILED, "cannot write %s: %s", a.output, strerror(errno));
-    measure_all(&a, &points, &count);
+    if (!a.launched) measure_all(&a, &points, &count);
+    if (!count) fail(EXIT_USAGE, "nothing was measured: are --ranks, --transports, --least and --most right?");
     if (!write_output(&a, points, count, out) || (out != stdout && fclose(out)))
         fail(EXIT_FAILED, "cannot write %s: %s", a.output ? a.output : "the output", strerror(errno));
     const struct tune_quality q = tune_quality(points, count);

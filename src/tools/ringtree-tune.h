@@ -6,7 +6,7 @@
 
 /* One way of one call, predicted and measured. */
 struct tune_point {
-    uint8_t  collective, tcp; /* ringtree_collective; tcp 0: shared memory */
+    uint8_t  collective, place; /* ringtree_collective, enum rt_cost_case */
     uint8_t  chosen;
     uint32_t ranks;
     uint64_t bytes; /* as the call counts them */
@@ -15,7 +15,7 @@ struct tune_point {
 };
 
 struct tune_job {
-    uint32_t ranks;
+    uint32_t ranks; /* to start here */
     bool     tcp;
     bool     uncorrected; /* predict by the model alone, to fit corrections */
     uint32_t collectives; /* a bit each */
@@ -24,6 +24,7 @@ struct tune_job {
     double   seconds;   /* of one way in one round; at least one call */
 };
 #define TUNE_MOST_ROUNDS 32
+#define TUNE_LATE        1.15 /* a choice that takes so much longer than the best way is wrong */
 
 typedef void tune_take(const struct tune_point *point, void *context);
 

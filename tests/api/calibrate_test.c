@@ -175,22 +175,11 @@ TEST(tables_must_be_whole_and_equal_on_all_ranks)
 
 /* ---- plans are reviewed while the program runs */
 
-static const char *chosen_name(ringtree_comm *comm)
-{
-    static _Thread_local ringtree_way ways[RINGTREE_MOST_WAYS];
-    size_t number = 0;
-    IS(ringtree_plan_ways(comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, ways, RINGTREE_MOST_WAYS, &number),
-       RINGTREE_OK);
-    for (size_t i = 0; i < number; i++)
-        if (ways[i].chosen) return ways[i].name;
-    return "none";
-}
-
 static void review(struct rank *self)
 {
     float in[1000], out[1000];
     for (int i = 0; i < 1000; i++) in[i] = (float)self->rank + 1;
-    CHECK_EQ(strcmp(chosen_name(self->comm), "ring"), 0);
+    CHECK_EQ(strcmp(rank_chosen_way(self), "ring"), 0);
     for (int i = 0; i < 100; i++) {
         ringtree_request *request = NULL;
         const bool started = i % 10 == 9; /* some calls are started and waited for, and cross the reviews too */
@@ -199,7 +188,7 @@ static void review(struct rank *self)
         if (started) IS(ringtree_wait(&request), RINGTREE_OK);
         CHECK(out[0] == 6 && out[999] == 6);
     }
-    const char *name = chosen_name(self->comm);
+    const char *name = rank_chosen_way(self);
     snprintf(self->shared->text + 1024 * self->rank, 1024, "%s", name);
     ranks_meet(self);
     CHECK_EQ(strcmp(self->shared->text, name), 0);

@@ -173,3 +173,14 @@ uint32_t ranks_run(const struct ranks_layout *layout, void (*body)(struct rank *
     atomic_fetch_add(failures, (int)bad);
     return bad;
 }
+
+const char *rank_chosen_way(const struct rank *self)
+{
+    static _Thread_local ringtree_way ways[RINGTREE_MOST_WAYS];
+    size_t number = 0;
+    if (ringtree_plan_ways(self->comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, ways, RINGTREE_MOST_WAYS, &number))
+        return "no ways";
+    for (size_t i = 0; i < number; i++)
+        if (ways[i].chosen) return ways[i].name;
+    return "none";
+}

@@ -30,17 +30,6 @@ static void add(struct rank *self, ringtree_status wanted)
     if (wanted == RINGTREE_OK) CHECK(out[0] == 10 && out[999] == 10);
 }
 
-static const char *chosen_name(ringtree_comm *comm)
-{
-    static _Thread_local ringtree_way ways[RINGTREE_MOST_WAYS];
-    size_t number = 0;
-    IS(ringtree_plan_ways(comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, ways, RINGTREE_MOST_WAYS, &number),
-       RINGTREE_OK);
-    for (size_t i = 0; i < number; i++)
-        if (ways[i].chosen) return ways[i].name;
-    return "none";
-}
-
 static void follow(struct rank *self)
 {
     struct wish wish = { "tree", 0 };
@@ -49,7 +38,7 @@ static void follow(struct rank *self)
     add(self, RINGTREE_OK);
     add(self, RINGTREE_OK);
     CHECK_EQ(wish.asked, 1); /* kept */
-    CHECK_EQ(strcmp(chosen_name(self->comm), "tree"), 0);
+    CHECK_EQ(strcmp(rank_chosen_way(self), "tree"), 0);
     IS(ringtree_plan_explain(self->comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, RINGTREE_SUM, text, sizeof text),
        RINGTREE_OK);
     CHECK_HAS(text, "* tree");
@@ -104,7 +93,7 @@ static void setting_wins(struct rank *self)
     struct wish wish = { "tree", 0 };
     IS(ringtree_set_tuner(self->comm, choose, &wish), RINGTREE_OK);
     add(self, RINGTREE_OK);
-    CHECK_EQ(strcmp(chosen_name(self->comm), "halving"), 0);
+    CHECK_EQ(strcmp(rank_chosen_way(self), "halving"), 0);
     CHECK_EQ(wish.asked, 0);
 }
 

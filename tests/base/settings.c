@@ -69,7 +69,7 @@ TEST(defaults_are_those_of_the_table)
     CHECK_EQ(settings.number[RT_RANK], 0);
     CHECK(settings.text[RT_RANK][0] == '\0');
     CHECK_EQ(settings.given[RT_RANK], 0);
-    CHECK(strcmp(settings.text[RT_TRANSPORTS], "shm,verbs,tcp") == 0);
+    CHECK(strcmp(settings.text[RT_TRANSPORTS], "^ucx") == 0);
 }
 
 TEST(numbers_are_whole_and_in_range)

@@ -80,6 +80,12 @@ TEST(selection_holds_where_the_sample_misleads)
     check_cut(values, count, 2000, "large between the sampled");
     for (size_t i = 0; i < count; i++) values[i] = i % 12 ? 1e-9f : 2;
     check_cut(values, count, 20000, "small between the sampled");
+    for (size_t i = 0; i < count; i++) values[i] = 1 + (float)(i * 7919 % 1000) * 2e-7f;
+    check_cut(values, count, 20000, "many all but equal, with ties");
+    for (size_t i = 0; i < count; i++) values[i] = (float)(i * 7919 % 1009);
+    check_cut(values, count, 2000, "ties among many apart");
+    for (size_t i = 0; i < count; i += 300) values[i] = i % 2 ? NAN : INFINITY;
+    check_cut(values, count, 2000, "the same, with some that are not finite");
     for (size_t i = 0; i < count; i++) values[i] = i > count / 2 ? (float)i : -(float)(i % 7) * FLT_TRUE_MIN;
     check_cut(values, count, 2000, "rising");
     for (size_t i = 0; i < count; i += 3) values[i] = i % 2 ? NAN : INFINITY;
@@ -87,6 +93,30 @@ TEST(selection_holds_where_the_sample_misleads)
     for (size_t i = 0; i < count; i++) values[i] = NAN;
     check_cut(values, count, 2000, "all NaN");
     free(values);
+}
+
+/* The residual is completed in the pass that collects, or before it. */
+EVERY_PATH(selecting_while_the_residual_is_completed_gives_the_bits_of_completing_it_first)
+{
+    static const size_t counts[] = { 1, 63, 4095, 70001, 200003 };
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const size_t count = counts[c], bytes = count * sizeof(float);
+        float *values = new_floats(count), *first = new_floats(count), *fused = new_floats(count);
+        uint32_t *scratch = malloc(rt_topk_scratch(count, count / 100 + 1) * sizeof *scratch);
+        fill_inputs(values, count, GAUSSIAN, 0, c);
+        fill_inputs(first, count, STUDENT, 1, c);
+        memcpy(fused, first, bytes);
+        const struct rt_topk_source source = { .values = values, .residual = fused };
+        struct rt_topk_found found;
+        const struct rt_cut cut = rt_topk_find(&source, 0, count, count / 100 + 1, scratch, &found);
+        rt_codec_prepare(values, first, count);
+        CHECK_THAT(!memcmp(first, fused, bytes), "%zu elements", count);
+        CHECK_EQ(differs_from_sorting(first, count, count / 100 + 1, cut), 0);
+        free(values);
+        free(first);
+        free(fused);
+        free(scratch);
+    }
 }
 
 TEST(a_cut_one_step_off_is_seen)

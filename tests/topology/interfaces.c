@@ -330,6 +330,7 @@ TEST(two_namespaces_are_two_hosts)
     ENTER("link set lo up");
     CHECK_EQ(rt_place_find(&b, &settings, &error), RINGTREE_OK);
     CHECK(a.host_key != b.host_key);
+    CHECK(a.machine_key == b.machine_key); /* whose ranks share cores */
 }
 
 TEST_MAIN

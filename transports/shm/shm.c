@@ -240,4 +240,5 @@ const struct rt_transport rt_transport_shm = {
     .flushed = link_flushed,
     .close = link_close,
     .describe = link_describe,
+    .guess = { { 0.32e-6, 0.071e-9 } },
 };

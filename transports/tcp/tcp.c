@@ -86,4 +86,5 @@ const struct rt_transport rt_transport_tcp = {
     .flushed = flushed,
     .close = close_link,
     .describe = describe,
+    .guess = { { 3.3e-6, 0.12e-9 }, { 15e-6, 0.8e-9 } },
 };

@@ -96,4 +96,5 @@ const struct rt_transport rt_transport_verbs = {
     .leave = rt_verbs_leave,
     .step = rt_verbs_step,
     .slot_bytes = slot_bytes,
+    .guess = { { 2e-6, 0.1e-9 }, { 3e-6, 0.1e-9 } },
 };

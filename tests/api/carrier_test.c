@@ -1,0 +1,151 @@
+/* Which transport carries a link: by cost, by the order of a list, by what both ends have; and that all ranks agree. */
+#include "ranks.h"
+#include "test.h"
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MOST 4096
+
+static char directory[64], cache_setting[128];
+
+static void make_directory(void)
+{
+    strcpy(directory, "/tmp/ringtree-test-XXXXXX");
+    CHECK(mkdtemp(directory) != NULL);
+    snprintf(cache_setting, sizeof cache_setting, "RINGTREE_CACHE_DIR=%s", directory);
+}
+
+static bool find_file(char path[MOST])
+{
+    DIR *dir = opendir(directory);
+    bool found = false;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.') found = snprintf(path, MOST, "%s/%s", directory, entry->d_name) > 0;
+    if (dir) closedir(dir);
+    return found;
+}
+
+/* The first two links that the plan explains, and that they work. The argument is what every rank has to say. */
+static void explain(struct rank *self)
+{
+    static float values[20000];
+    char text[MOST];
+    CHECK_EQ(ringtree_plan_explain(self->comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, RINGTREE_SUM, text,
+                                   sizeof text), RINGTREE_OK);
+    if (self->rank == 0) snprintf(self->shared->text, MOST, "%s", text);
+    if (self->argument) CHECK_HAS(text, (const char *)self->argument);
+    for (int i = 0; i < 20000; i++) values[i] = 1;
+    CHECK_EQ(ringtree_all_reduce(self->comm, values, values, 20000, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_OK);
+    CHECK_EQ(values[19999], self->size);
+}
+
+static void start(const char *transports, const char *calibrate, const char *fault, const char *expected)
+{
+    char how[64], broken[64];
+    snprintf(how, sizeof how, "RINGTREE_CALIBRATE=%s", calibrate);
+    snprintf(broken, sizeof broken, "RINGTREE_FAULT=%s", fault ? fault : "");
+    const char *const settings[] = { cache_setting, how, broken, NULL };
+    CHECK_EQ(RANKS(explain, .ranks = 3, .processes = 3, .transports = transports, .settings = settings,
+                   .argument = (void *)(uintptr_t)expected), 0);
+}
+
+static bool has_ucx(void)
+{
+    static int known = -1;
+    if (known < 0) known = system("ldconfig -p 2>/dev/null | grep -q libucp.so.0") == 0 && WITH_UCX;
+    return known;
+}
+
+/* Replaces what was measured of tcp and ucx by something that leaves no doubt; in fs and fs a byte. */
+static void set_costs(const char *path, unsigned long long tcp, unsigned long long ucx)
+{
+    char text[MOST] = "", line[256];
+    FILE *in = fopen(path, "r");
+    size_t used = 0;
+    CHECK(in != NULL);
+    while (in && fgets(line, sizeof line, in)) {
+        if (!strncmp(line, "link tcp-loopback ", 18))
+            snprintf(line, sizeof line, "link tcp-loopback %llu %llu\n", tcp, tcp / 10000);
+        if (!strncmp(line, "link ucx-loopback ", 18))
+            snprintf(line, sizeof line, "link ucx-loopback %llu %llu\n", ucx, ucx / 10000);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s", line);
+    }
+    if (in) fclose(in);
+    CHECK_HAS(text, "tcp-loopback");
+    CHECK_HAS(text, "ucx-loopback");
+    FILE *out = fopen(path, "w");
+    CHECK(out && fputs(text, out) >= 0);
+    if (out) fclose(out);
+    chmod(path, 0600);
+}
+
+TEST(the_transport_of_the_least_cost_carries_and_the_losers_costs_are_told)
+{
+    char path[MOST];
+    if (!has_ucx()) SKIP("there is no UCX here to compete with tcp");
+    make_directory();
+    start("^shm", "", NULL, "(measured)");
+    if (!find_file(path)) return CHECK(!"nothing was kept");
+    set_costs(path, 90000000000, 2000000000); /* 90 us against 2 us */
+    start("^shm", "", NULL, "to rank ");
+    start("^shm", "cached", NULL, ": ucx, the least cost: 8 B 2.0 us");
+    start("^shm", "cached", NULL, "tcp: 8 B 90.1 us");
+    set_costs(path, 2000000000, 90000000000);
+    start("^shm", "cached", NULL, ": tcp, the least cost: 8 B 2.0 us");
+    set_costs(path, 2100000000, 2000000000); /* no clear gain: the one that comes first */
+    start("^shm", "cached", NULL, ": tcp, the least cost: 8 B 2.1 us");
+}
+
+TEST(a_list_is_obeyed_in_its_order)
+{
+    make_directory();
+    if (!has_ucx()) SKIP("there is no UCX here");
+    start("ucx,tcp", "off", NULL, ": ucx, the first of RINGTREE_TRANSPORTS");
+    start("tcp,ucx", "off", NULL, ": tcp, the first of RINGTREE_TRANSPORTS");
+}
+
+TEST(what_is_excluded_carries_nothing)
+{
+    make_directory();
+    start("^shm,ucx", "off", NULL, ": tcp, the least cost");
+    start("^shm,ucx", "off", NULL, "ucx: RINGTREE_TRANSPORTS leaves it out");
+    start("^ucx", "off", NULL, ": shm, which comes before all others");
+}
+
+TEST(a_transport_that_one_end_cannot_use_is_used_by_neither)
+{
+    make_directory();
+    if (!has_ucx()) SKIP("there is no UCX here");
+    start("ucx,tcp", "off", "blind:ucx", ": tcp, the first of"); /* rank 2 is the blind one */
+    start("ucx,tcp", "off", NULL, ": ucx, the first of");        /* the control */
+    start("^shm", "", "blind:ucx", "to rank");
+}
+
+TEST(a_transport_that_carries_nothing_when_it_is_tried_loses)
+{
+    make_directory();
+    if (!has_ucx()) SKIP("there is no UCX here");
+    setenv("UCX_TLS", "self", 1); /* UCX finds no way to another process */
+    start("^shm", "", NULL, "ucx: it was tried at the start and carried nothing");
+    unsetenv("UCX_TLS");
+}
+
+static void refused(struct rank *self)
+{
+    ringtree_comm *comm = NULL;
+    CHECK_EQ(ringtree_init(&comm), RINGTREE_INVALID_SETTING);
+    CHECK_HAS(ringtree_last_error(NULL), (const char *)self->argument);
+    CHECK_HAS(ringtree_last_error(NULL), "this build has: shm, verbs, tcp, ucx");
+}
+
+TEST(unknown_names_and_empty_choices_are_refused_with_the_valid_names)
+{
+    RANKS(refused, .ranks = 1, .bare = true, .transports = "^pigeon", .argument = (void *)"no transport \"pigeon\"");
+    RANKS(refused, .ranks = 1, .bare = true, .transports = "shm,pigeon", .argument = (void *)"no transport \"pigeon\"");
+    RANKS(refused, .ranks = 1, .bare = true, .transports = "^shm,tcp,ucx,verbs",
+          .argument = (void *)"leaves no transport");
+    RANKS(refused, .ranks = 1, .bare = true, .transports = ",", .argument = (void *)"leaves no transport");
+}
+
+TEST_MAIN
