@@ -37,6 +37,8 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
         return give_up(comm, no_memory(comm));
     }
     ringtree_request *mine = operation->request;
+    mine->held = operation->call.held;
+    operation->call.held = NULL;
     rt_engine_lock(comm->engine);
     if (begun) rt_engine_resume(comm->engine, operation, begun);
     else rt_engine_start(comm->engine, operation);
@@ -76,7 +78,9 @@ static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, co
 /* Keeps what was checked and planned, for a call like it. */
 static void remember(ringtree_comm *comm, const struct rt_call *call)
 {
-    if (rt_line_goes(comm->engine->exchange, call)) comm->again = *call;
+    if (!rt_line_goes(comm->engine->exchange, call)) return;
+    comm->again = *call;
+    comm->again.held = NULL;
 }
 
 bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
@@ -97,17 +101,29 @@ bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, s
     return true;
 }
 
-static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+static ringtree_status choose(ringtree_comm *comm, const struct rt_call *call, const struct rt_plan **plan)
 {
     static const struct rt_plan nowhere = { .method = RT_BY_NOTHING };
-    const struct rt_plan *plan = &nowhere;
+    const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
+    *plan = &nowhere;
+    if (nothing || !(call->count || call->frame.collective == RINGTREE_BARRIER)) return RINGTREE_OK;
+    return rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root, plan,
+                          &comm->error);
+}
+
+ringtree_status rt_collective_plan(ringtree_comm *comm, const struct rt_call *call)
+{
+    const struct rt_plan *plan;
+    const ringtree_status status = choose(comm, call, &plan);
+    return status == RINGTREE_OK ? status : give_up(comm, status);
+}
+
+static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+{
+    const struct rt_plan *plan;
     struct rt_direct direct = { 0 };
     const struct rt_program *program = NULL;
-    ringtree_status status = RINGTREE_OK;
-    const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
-    if (!nothing && (call->count || call->frame.collective == RINGTREE_BARRIER))
-        status = rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root,
-                                &plan, &comm->error);
+    ringtree_status status = choose(comm, call, &plan);
     call->frame.plan = plan->told;
     if (plan->method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan->method == RT_BY_DIRECT && !request && is_alone(comm)) {
