@@ -212,6 +212,7 @@ static enum ibv_wc_status carry_out(struct fake_qp *from, const struct ibv_send_
     if (forced != IBV_WC_SUCCESS) return forced;
     const bool up = port_up[((struct fake_context *)from->qp.context)->device];
     if (!up || !to || (to->state != IBV_QPS_RTR && to->state != IBV_QPS_RTS)) return IBV_WC_RETRY_EXC_ERR;
+    if (to->mtu != from->mtu) return IBV_WC_REM_INV_REQ_ERR; /* packets of another size than was agreed */
     if (!readable(wr)) return IBV_WC_LOC_PROT_ERR;
     if (wr->opcode != IBV_WR_SEND_WITH_IMM && total(wr) &&
         !may_write(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, total(wr)))
@@ -270,6 +271,7 @@ bool fake_hostile(uint32_t victim, uint64_t address, uint32_t key, const void *b
     wr.wr.rdma.remote_addr = address;
     wr.wr.rdma.rkey = key;
     pthread_mutex_lock(&lock);
+    stranger.mtu = victim < MOST_QPS && qps[victim] ? qps[victim]->mtu : 0;
     stranger.qp.context = victim < MOST_QPS && qps[victim] ? qps[victim]->qp.context : NULL;
     const bool done = stranger.qp.context && carry_out(&stranger, &wr) == IBV_WC_SUCCESS;
     pthread_mutex_unlock(&lock);

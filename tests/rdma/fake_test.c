@@ -14,6 +14,8 @@ struct shape {
     uint64_t slot_bytes;
 };
 
+static enum ibv_mtu mtu_of_second; /* 0: that of the first */
+
 static const char *fake_start(const struct fixture *fixture, struct rt_fabric fabric[2], void **made)
 {
     const struct shape *shape = fixture->options;
@@ -27,7 +29,9 @@ static const char *fake_start(const struct fixture *fixture, struct rt_fabric fa
     if (shape->slot_bytes) world->settings.number[RT_VERBS_SLOT_BYTES] = shape->slot_bytes;
     world->settings.given[RT_VERBS_SLOT_BYTES] = shape->slot_bytes != 0;
     standin_fabric(world, fabric);
-    for (int r = 0; r < 2; r++) rt_transport_verbs.announce(&fabric[r], all[r]);
+    rt_transport_verbs.announce(&fabric[0], all[0]);
+    if (mtu_of_second) fake_mtu(0, mtu_of_second);
+    rt_transport_verbs.announce(&fabric[1], all[1]);
     for (int r = 0; r < 2; r++) rt_transport_verbs.hear(&fabric[r], all, RT_ANNOUNCEMENT);
     *made = world;
     return NULL;
@@ -150,6 +154,20 @@ TEST(a_device_that_is_removed_is_replaced_by_another_or_by_tcp_though_it_complet
     check_through(&four, first_device_removed, "fake1 port 1");
     check_through(&one, all_devices_removed, "verbs, now over tcp");
     check_through(&four, all_devices_removed, "verbs, now over tcp");
+}
+
+static void nothing(struct pair *pair)
+{
+    (void)pair;
+}
+
+TEST(ends_with_different_mtu_use_the_lesser)
+{
+    mtu_of_second = IBV_MTU_4096;
+    check_through(&one, nothing, "fake0 port 1");
+    mtu_of_second = IBV_MTU_256;
+    check_through(&one, nothing, "fake0 port 1");
+    mtu_of_second = 0;
 }
 
 static const char *refused(struct pair *pair, const char *failover, void (*trouble)(struct pair *pair))

@@ -187,6 +187,28 @@ TEST(fault_an_interface_that_is_removed_under_its_device_leaves_it_to_tcp)
     restore();
 }
 
+/* Pages that a device reads and writes must stay this process's own when a child is forked, whoever writes first. */
+static void fork_and_scribble(struct pair *pair)
+{
+    const struct rt_verbs_slots *out = &((struct rt_verbs_link *)pair->out)->slots;
+    const struct rt_verbs_slots *in = &((struct rt_verbs_link *)pair->in)->slots;
+    if (fork()) return;
+    for (int i = 0; i < 20; i++) {
+        memset(out->memory, i, out->bytes);
+        memset(in->memory, i, in->bytes);
+        sleep_ms(20);
+    }
+    _exit(0);
+}
+
+TEST(a_forked_child_that_writes_into_registered_memory_spoils_nothing)
+{
+    int status = 1;
+    check_through("rxe0", "", fork_and_scribble, "verbs rxe0 port 1");
+    wait(&status);
+    CHECK_EQ(status, 0);
+}
+
 /* Root may pin what it likes; a user may not. */
 static void as_a_user(void)
 {
