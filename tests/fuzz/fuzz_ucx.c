@@ -101,7 +101,7 @@ static void deliver(struct machine *m)
     const uint32_t changes = next(m);
     header.frame.bytes = (uint32_t)bytes;
     for (uint32_t i = 0; i < (changes & 7); i++) ((uint8_t *)&header)[next(m) % sizeof(header)] ^= (uint8_t)next(m);
-    const size_t header_bytes = changes & 8 ? next(m) : changes & 16 ? RT_UCX_CREDIT_BYTES : sizeof(header);
+    const size_t header_bytes = changes & 8 ? next(m) : changes & (16 | 64) ? RT_UCX_SHORT_BYTES : sizeof(header);
     const ucp_am_recv_param_t param = { .recv_attr = changes & 32 ? UCP_AM_RECV_ATTR_FLAG_RNDV
                                                                   : UCP_AM_RECV_ATTR_FLAG_DATA };
     uint8_t *wire = malloc(header_bytes + 1);

@@ -6,6 +6,6 @@ rdma resource show > /tmp/before
 verbs_vm_test "$@"
 status=$?
 rdma resource show > /tmp/after
-sed 's/^[0-9]*: //' /tmp/before > /tmp/b; sed 's/^[0-9]*: //' /tmp/after > /tmp/a
-cmp -s /tmp/b /tmp/a || { echo "FAILED: left on the devices:"; cat /tmp/before /tmp/after; status=1; }
+for when in before after; do sed 's/^[0-9]*: //' /tmp/$when | sort > /tmp/sorted.$when; done
+cmp -s /tmp/sorted.before /tmp/sorted.after || { echo "FAILED: left on the devices:"; cat /tmp/before /tmp/after; status=1; }
 exit $status

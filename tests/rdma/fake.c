@@ -44,7 +44,7 @@ struct fake_qp {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_device devices[FAKE_DEVICES];
-static bool port_up[FAKE_DEVICES];
+static bool port_up[FAKE_DEVICES], removed[FAKE_DEVICES];
 static enum ibv_mtu port_mtu[FAKE_DEVICES];
 static atomic_uint leaks;
 static uint32_t device_count, lose, inline_most = 256, next_qp = 1;
@@ -62,6 +62,7 @@ void fake_reset(uint32_t count)
     next_status = IBV_WC_SUCCESS;
     for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
         port_up[i] = true;
+        removed[i] = false;
         port_mtu[i] = IBV_MTU_1024;
         snprintf(devices[i].name, sizeof(devices[i].name), "fake%u", i);
     }
@@ -95,15 +96,34 @@ void fake_next_status(enum ibv_wc_status status)
     pthread_mutex_unlock(&lock);
 }
 
+static void tell(uint32_t device, enum ibv_event_type type)
+{
+    struct ibv_async_event event = { .event_type = type };
+    event.element.port_num = 1;
+    for (struct fake_context *c = contexts; c; c = c->next)
+        if (c->device == device && write(c->events, &event, sizeof(event)) < 0) perror("fake event");
+}
+
 void fake_port(uint32_t device, bool up)
 {
-    struct ibv_async_event event = { .event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR };
-    event.element.port_num = 1;
     pthread_mutex_lock(&lock);
     port_up[device] = up;
-    for (struct fake_context *c = contexts; c; c = c->next)
-        if (c->device == device && write(c->events, &event, sizeof(event)) < 0) perror("fake_port");
+    tell(device, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
     pthread_mutex_unlock(&lock);
+}
+
+void fake_remove(uint32_t device)
+{
+    pthread_mutex_lock(&lock);
+    port_up[device] = false;
+    removed[device] = true;
+    tell(device, IBV_EVENT_DEVICE_FATAL);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_removed(const struct ibv_qp *qp)
+{
+    return removed[((struct fake_context *)qp->context)->device];
 }
 
 /* ---- completions */
@@ -211,6 +231,7 @@ static enum ibv_wc_status carry_out(struct fake_qp *from, const struct ibv_send_
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct fake_qp *from = (struct fake_qp *)qp;
+    if (is_removed(qp)) return 0; /* a doorbell that nobody hears */
     pthread_mutex_lock(&lock);
     enum ibv_wc_status status = IBV_WC_WR_FLUSH_ERR;
     const bool ready = from->state == IBV_QPS_RTS || from->state == IBV_QPS_ERR;
@@ -451,7 +472,8 @@ static void ack_cq_events(struct ibv_cq *cq, unsigned count)
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-    errno = EINVAL;
+    errno = removed[((struct fake_context *)pd->context)->device] ? EIO : EINVAL;
+    if (errno == EIO) return NULL;
     if (attr->cap.max_inline_data > inline_most) return NULL;
     struct fake_qp *qp = calloc(1, sizeof(*qp));
     qp->qp = (struct ibv_qp){ .context = pd->context, .pd = pd, .send_cq = attr->send_cq, .recv_cq = attr->recv_cq };
@@ -468,6 +490,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
     struct fake_qp *qp = (struct fake_qp *)ibv;
+    if (is_removed(ibv)) return EIO;
     pthread_mutex_lock(&lock);
     if (attr->qp_state == IBV_QPS_ERR) to_error(qp);
     else qp->state = attr->qp_state;

@@ -18,6 +18,8 @@ extern const struct rt_verbs_api fake_api;
 void fake_reset(uint32_t devices);
 /* The device's port goes down: an event, and what is sent over it is never acknowledged. Or up again. */
 void fake_port(uint32_t device, bool up);
+/* The device is removed, as a driver does it that lets nobody wait: an event, and no request completes any more. */
+void fake_remove(uint32_t device);
 /* The next request on any queue pair ends with this status, and the queue pair in error. */
 void fake_next_status(enum ibv_wc_status status);
 /* The next `count` long requests are acknowledged, but get lost (which no real device should do); then one breaks. */

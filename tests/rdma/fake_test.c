@@ -133,6 +133,25 @@ TEST(tcp_takes_over_when_no_port_is_left)
     check_through(&four, all_ports_down, "verbs, now over tcp");
 }
 
+static void first_device_removed(struct pair *pair)
+{
+    (void)pair;
+    fake_remove(0);
+}
+
+static void all_devices_removed(struct pair *pair)
+{
+    (void)pair;
+    for (uint32_t i = 0; i < FAKE_DEVICES; i++) fake_remove(i);
+}
+
+TEST(a_device_that_is_removed_is_replaced_by_another_or_by_tcp_though_it_completes_nothing)
+{
+    check_through(&four, first_device_removed, "fake1 port 1");
+    check_through(&one, all_devices_removed, "verbs, now over tcp");
+    check_through(&four, all_devices_removed, "verbs, now over tcp");
+}
+
 static const char *refused(struct pair *pair, const char *failover, void (*trouble)(struct pair *pair))
 {
     struct standin *world = pair->world;
@@ -153,6 +172,10 @@ TEST(failover_can_be_limited_and_the_sentence_says_what_broke_and_where_to_look)
     pair_close(&pair);
     pair_open(&pair, &one, &skip);
     CHECK_HAS(refused(&pair, "port", all_ports_down), "RINGTREE_VERBS_FAILOVER=port");
+    pair_close(&pair);
+    pair_open(&pair, &one, &skip);
+    CHECK_HAS(refused(&pair, "off", all_devices_removed),
+              "fake0 port 1 (GID ::ffff:10.0.0.1): the device failed or was removed");
     pair_close(&pair);
 }
 

@@ -158,6 +158,35 @@ TEST(fault_a_gid_that_is_removed_loses_nothing)
     restore();
 }
 
+static void device_removed(struct pair *pair)
+{
+    (void)pair;
+    run("rdma link del rxe0 & sleep 0.5; pidof rdma > /dev/null");
+}
+
+static void interface_removed(struct pair *pair)
+{
+    (void)pair;
+    run("ip link del dummy0 & sleep 0.5; ! ip link show dummy0 2>&1 | grep mtu");
+}
+
+/* soft-RoCE's driver waits for whoever has it open, and the device goes when the last link is closed. */
+TEST(fault_a_device_that_is_removed_in_use_loses_nothing_and_goes_when_it_is_closed)
+{
+    check_through("rxe0", "", device_removed, "verbs");
+    run("sleep 0.2; ! rdma link show | grep rxe0");
+    run("rdma link add rxe0 type rxe netdev dummy0");
+    restore();
+}
+
+TEST(fault_an_interface_that_is_removed_under_its_device_leaves_it_to_tcp)
+{
+    check_through("rxe0", "", interface_removed, "verbs, now over tcp");
+    run("sleep 0.2; ! rdma link show | grep rxe0");
+    run("ip link add dummy0 type dummy; ip link set dummy0 mtu 4200; rdma link add rxe0 type rxe netdev dummy0");
+    restore();
+}
+
 /* Root may pin what it likes; a user may not. */
 static void as_a_user(void)
 {

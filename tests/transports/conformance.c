@@ -227,6 +227,16 @@ static const char *check_quiet(struct pair *pair)
     return "the receiver is woken by nothing";
 }
 
+/* It may be woken for what it has taken and can hand on, until that is done. */
+static const char *check_quiet_sender(struct pair *pair)
+{
+    for (int i = 0; i < 16; i++) {
+        pair->transport->sent(pair->out, NULL);
+        if (!wakes(pair, pair->out, 10, false)) return NULL;
+    }
+    return "a full sender is woken by nothing";
+}
+
 static const char *check_descriptors(struct pair *pair)
 {
     const uint32_t bytes = pair->out->slot_bytes;
@@ -238,7 +248,7 @@ static const char *check_descriptors(struct pair *pair)
     unsigned char *memory = calloc(1, bytes);
     if (!verdict) verdict = fill_link(pair, memory, &taken);
     if (!verdict && !wakes(pair, pair->in, 1000, true)) verdict = "slices that came do not wake the receiver";
-    if (!verdict && wakes(pair, pair->out, 10, false)) verdict = "a full sender is woken";
+    if (!verdict) verdict = check_quiet_sender(pair);
     for (uint64_t i = 0; !verdict && i < taken; i++) {
         const struct rt_frame frame = pair_frame(i, bytes);
         const uint64_t sent = pair->transport->sent(pair->out, NULL);

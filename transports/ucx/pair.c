@@ -220,12 +220,36 @@ static void find_lanes(struct rt_ucx_pair *pair)
     free(text);
 }
 
+/*
+ * Where a rendezvous saves no copy it costs its way there and back for nothing: over UCX's TCP and, up to this size,
+ * its shared memory without cma or knem, which report no errors (perf/baseline/ucx.md). Everything else, and whoever
+ * sets UCX_RNDV_THRESH, has UCX's choice.
+ */
+#define EAGER_SHARED (64 << 10)
+
+static uint32_t find_eager(const struct rt_ucx_pair *pair)
+{
+    static const char *const known[] = { "tcp", "sysv", "posix", "self" };
+    const uint32_t slot = (uint32_t)pair->ucx->fabric->settings->number[RT_UCX_SLOT_BYTES];
+    char list[sizeof(pair->lanes)], *rest = NULL;
+    bool shared = false;
+    if (getenv("UCX_RNDV_THRESH") || !pair->lanes[0]) return 0;
+    memcpy(list, pair->lanes, sizeof(list));
+    for (const char *lane = strtok_r(list, ", ", &rest); lane; lane = strtok_r(NULL, ", ", &rest)) {
+        size_t k = 0;
+        while (k < 4 && strcmp(known[k], lane) != 0) k++;
+        if (k == 4) return 0;
+        shared |= k > 0;
+    }
+    return shared && slot > EAGER_SHARED ? EAGER_SHARED : slot;
+}
+
 /* A message that asks for an answer's way makes UCX introduce the two workers to each other. */
 static void send_first(struct rt_ucx_pair *pair)
 {
     const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_REPLY };
     rt_ucx_fill_credit(pair, 0, &pair->first);
-    pair->wiring = pair->ucx->call->ucp_am_send_nbx(pair->endpoint, RT_UCX_CREDIT, &pair->first, RT_UCX_CREDIT_BYTES,
+    pair->wiring = pair->ucx->call->ucp_am_send_nbx(pair->endpoint, RT_UCX_CREDIT, &pair->first, RT_UCX_SHORT_BYTES,
                                                     NULL, 0, &param);
 }
 
@@ -259,6 +283,7 @@ static ringtree_status make_endpoint(struct rt_ucx_pair *pair)
         return pair->failure.status;
     }
     find_lanes(pair);
+    pair->eager_bytes = find_eager(pair);
     send_first(pair);
     free(pair->hello_out);
     free(pair->hello_in);

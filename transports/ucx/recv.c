@@ -47,11 +47,12 @@ void rt_ucx_inbound_drop(struct rt_ucx_inbound *in)
 /* ---- what UCX calls */
 
 /* Whose message it is; NULL: a stranger's, or one that comes after all is over. */
-static struct rt_ucx_pair *pair_of(struct rt_ucx *ucx, const void *header, size_t header_bytes, size_t wanted,
+static struct rt_ucx_pair *pair_of(struct rt_ucx *ucx, const void *header, size_t header_bytes,
                                    struct rt_ucx_header *h)
 {
-    if (header_bytes == wanted) memcpy(h, header, wanted);
-    if (header_bytes == wanted && le32toh(h->rank) < ucx->fabric->nranks && h->way < RT_UCX_WAYS &&
+    const bool right = header_bytes == RT_UCX_SHORT_BYTES || header_bytes == sizeof(*h);
+    if (right) memcpy(h, header, header_bytes);
+    if (right && le32toh(h->rank) < ucx->fabric->nranks && h->way < RT_UCX_WAYS &&
         h->lane < RT_LINK_LANES) {
         struct rt_ucx_pair *pair = ucx->pairs[le32toh(h->rank) * RT_UCX_WAYS + h->way];
         if (pair && pair->token_in == le64toh(h->token)) return pair;
@@ -65,8 +66,8 @@ ucs_status_t rt_ucx_credit_came(void *argument, const void *header, size_t heade
 {
     struct rt_ucx_header h;
     (void)data, (void)bytes, (void)param;
-    const struct rt_ucx_pair *pair = pair_of(argument, header, header_bytes, RT_UCX_CREDIT_BYTES, &h);
-    if (pair && pair->out[h.lane]) rt_ucx_taken(pair->out[h.lane], le32toh(h.taken));
+    const struct rt_ucx_pair *pair = pair_of(argument, header, header_bytes, &h);
+    if (pair && pair->out[h.lane]) rt_ucx_taken(pair->out[h.lane], h.taken);
     return UCS_OK;
 }
 
@@ -75,19 +76,25 @@ ucs_status_t rt_ucx_slice_came(void *argument, const void *header, size_t header
 {
     static unsigned char nothing;
     struct rt_ucx_header h;
-    struct rt_ucx_pair *pair = pair_of(argument, header, header_bytes, sizeof(h), &h);
+    struct rt_ucx_pair *pair = pair_of(argument, header, header_bytes, &h);
     if (!pair) return UCS_OK;
-    if (pair->out[h.lane]) rt_ucx_taken(pair->out[h.lane], le32toh(h.taken));
+    if (pair->out[h.lane]) rt_ucx_taken(pair->out[h.lane], h.taken);
     struct rt_ucx_inbound *in = rt_ucx_inbound(pair, h.lane);
-    const uint32_t number = le32toh(h.number);
-    struct rt_ucx_arrival *a = in ? &in->arrival[number % RT_UCX_SLOTS] : NULL;
-    if (!a || number - (uint32_t)in->next >= RT_UCX_SLOTS || a->state != RT_UCX_NONE ||
-        le32toh(h.frame.bytes) != bytes) {
+    const bool brief = header_bytes == RT_UCX_SHORT_BYTES;
+    struct rt_ucx_arrival *a = in ? &in->arrival[h.number % RT_UCX_SLOTS] : NULL;
+    if (!a || (uint8_t)(h.number - in->next) >= RT_UCX_SLOTS || a->state != RT_UCX_NONE ||
+        (!brief && le32toh(h.frame.bytes) != bytes)) {
         rt_ucx_pair_failed(pair, a ? UCS_ERR_INVALID_PARAM : UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }
-    a->frame = h.frame;
-    rt_ucx_frame_order(&a->frame);
+    a->brief = brief;
+    if (brief) {
+        a->frame.sequence = le32toh(h.later);
+        a->frame.bytes = (uint32_t)bytes;
+    } else {
+        a->frame = h.frame;
+        rt_ucx_frame_order(&a->frame);
+    }
     if (bytes > pair->ucx->fabric->settings->number[RT_UCX_SLOT_BYTES]) {
         a->state = RT_UCX_UNWANTED;
         return UCS_OK;
@@ -174,7 +181,7 @@ void rt_ucx_fill_credit(const struct rt_ucx_pair *pair, uint32_t lane, struct rt
 {
     const struct rt_ucx_inbound *in = pair->in[lane];
     *header = (struct rt_ucx_header){ .token = htole64(pair->token_out), .rank = htole32(pair->ucx->fabric->rank),
-                                      .taken = htole32(in ? (uint32_t)in->next : 0), .lane = (uint8_t)lane,
+                                      .taken = in ? (uint8_t)in->next : 0, .lane = (uint8_t)lane,
                                       .way = (uint8_t)rt_ucx_way_there(pair->way) };
 }
 
@@ -186,7 +193,7 @@ static void tell_credit(struct rt_ucx_inbound *in)
     const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                         .cb.send = credit_left, .user_data = in };
     rt_ucx_fill_credit(pair, in->lane, &in->credit);
-    void *request = pair->ucx->call->ucp_am_send_nbx(pair->endpoint, RT_UCX_CREDIT, &in->credit, RT_UCX_CREDIT_BYTES,
+    void *request = pair->ucx->call->ucp_am_send_nbx(pair->endpoint, RT_UCX_CREDIT, &in->credit, RT_UCX_SHORT_BYTES,
                                                      NULL, 0, &param);
     if (UCS_PTR_IS_ERR(request)) return;
     in->crediting = request != NULL;
@@ -206,6 +213,17 @@ static ringtree_status look(struct rt_ucx_link *l)
     return RINGTREE_IN_PROGRESS;
 }
 
+/* The frame of what is given next. UCX may have brought slices out of order, but here they are in it. */
+static void complete(const struct rt_ucx_inbound *in, struct rt_ucx_arrival *a)
+{
+    const struct rt_frame brief = a->frame;
+    if (!a->brief) return;
+    a->brief = false;
+    a->frame = in->last;
+    a->frame.sequence += brief.sequence;
+    a->frame.bytes = brief.bytes;
+}
+
 /* OK: the next slice's arrival is there and not on its way. */
 static ringtree_status await(struct rt_ucx_link *l)
 {
@@ -219,6 +237,7 @@ static ringtree_status await(struct rt_ucx_link *l)
         if (!rt_ucx_has_next(l)) return look(l);
     }
     if (l->inbound->failure != UCS_OK || (l->inbound->ended && l->inbound->next >= l->inbound->end)) return look(l);
+    complete(l->inbound, next_of(l));
     return RINGTREE_OK;
 }
 
@@ -255,6 +274,7 @@ void rt_ucx_release(struct rt_link *link)
     struct rt_ucx_link *l = ucx_link(link);
     if (!l->holds) return;
     l->holds = false;
+    l->inbound->last = next_of(l)->frame;
     forget(l->ucx, next_of(l));
     l->inbound->next++;
     tell_credit(l->inbound);

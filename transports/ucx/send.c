@@ -34,9 +34,10 @@ static ringtree_status look(struct rt_ucx_link *l)
     return RINGTREE_OK;
 }
 
-void rt_ucx_taken(struct rt_ucx_link *l, uint32_t taken)
+void rt_ucx_taken(struct rt_ucx_link *l, uint8_t taken)
 {
-    if (taken - l->taken <= (uint32_t)l->posted - l->taken) l->taken = taken;
+    const uint32_t more = (uint8_t)(taken - l->taken);
+    if (more <= (uint32_t)l->posted - l->taken) l->taken += more;
 }
 
 static unsigned char *staging(const struct rt_ucx_link *l)
@@ -64,25 +65,44 @@ void *rt_ucx_reserve(struct rt_link *link, struct rt_error *error)
     return status == RINGTREE_OK ? staging(l) : NULL;
 }
 
-static void fill_header(const struct rt_ucx_link *l, struct rt_ucx_header *header, const struct rt_frame *frame)
+/* Is this frame told by the last one and how much later it is? */
+static bool is_later(const struct rt_frame *frame, const struct rt_frame *last)
+{
+    const size_t at = offsetof(struct rt_frame, count);
+    return frame->sequence - last->sequence <= UINT32_MAX &&
+           memcmp((const char *)frame + at, (const char *)last + at, offsetof(struct rt_frame, bytes) - at) == 0;
+}
+
+/* Returns how many bytes of the header go. */
+static size_t fill_header(const struct rt_ucx_link *l, struct rt_ucx_header *header, const struct rt_frame *frame)
 {
     const struct rt_ucx_pair *pair = l->pair;
     const struct rt_ucx_inbound *in = pair->in[l->link.lane];
-    *header = (struct rt_ucx_header){
-        .token = htole64(pair->token_out), .rank = htole32(l->link.fabric->rank),
-        .number = htole32((uint32_t)l->posted), .taken = htole32(in ? (uint32_t)in->next : 0),
-        .way = (uint8_t)rt_ucx_way_there(pair->way), .lane = (uint8_t)l->link.lane,
-        .frame = *frame };
+    header->token = htole64(pair->token_out);
+    header->rank = htole32(l->link.fabric->rank);
+    header->number = (uint8_t)l->posted;
+    header->taken = in ? (uint8_t)in->next : 0;
+    header->way = (uint8_t)rt_ucx_way_there(pair->way);
+    header->lane = (uint8_t)l->link.lane;
+    header->later = htole32((uint32_t)(frame->sequence - l->sending->last.sequence));
+    const bool brief = l->posted && is_later(frame, &l->sending->last);
+    l->sending->last = *frame;
+    if (brief) return RT_UCX_SHORT_BYTES;
+    header->frame = *frame;
     rt_ucx_frame_order(&header->frame);
+    return sizeof(*header);
 }
 
 /* Hands the slice to UCX. */
-static ringtree_status post(struct rt_ucx_link *l, struct rt_ucx_slice *slice, const void *data, uint32_t bytes)
+static ringtree_status post(struct rt_ucx_link *l, struct rt_ucx_slice *slice, size_t header_bytes, const void *data,
+                            uint32_t bytes)
 {
-    const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+    const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                        UCP_OP_ATTR_FIELD_FLAGS,
+                                        .flags = bytes <= l->pair->eager_bytes ? UCP_AM_SEND_FLAG_EAGER : 0,
                                         .cb.send = slice_left, .user_data = slice };
     void *request = l->ucx->call->ucp_am_send_nbx(l->pair->endpoint, RT_UCX_SLICE, &slice->header,
-                                                  sizeof(slice->header), data, bytes, &param);
+                                                  header_bytes, data, bytes, &param);
     if (UCS_PTR_IS_ERR(request)) return rt_ucx_lost(l, UCS_PTR_STATUS(request), "while sending");
     slice->pending = request != NULL;
     l->sending->pending += request != NULL;
@@ -100,8 +120,8 @@ ringtree_status rt_ucx_send(struct rt_link *link, const struct rt_frame *frame, 
     if (status == RINGTREE_IN_PROGRESS) return status;
     if (status != RINGTREE_OK) return rt_ucx_failed(l, error);
     struct rt_ucx_slice *slice = &l->sending->slice[l->posted % RT_UCX_SLOTS];
-    fill_header(l, &slice->header, frame);
-    if (post(l, slice, data, frame->bytes) != RINGTREE_OK) return rt_ucx_failed(l, error);
+    const size_t header_bytes = fill_header(l, &slice->header, frame);
+    if (post(l, slice, header_bytes, data, frame->bytes) != RINGTREE_OK) return rt_ucx_failed(l, error);
     struct rt_ucx_inbound *in = l->pair->in[link->lane];
     if (in) in->told = in->next;
     l->posted++;

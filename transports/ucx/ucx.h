@@ -29,17 +29,22 @@
 enum rt_ucx_way { RT_UCX_BOTH_WAYS, RT_UCX_OUT, RT_UCX_IN }; /* of a pair: collectives; messages to, from the peer */
 enum rt_ucx_id { RT_UCX_SLICE = 1, RT_UCX_CREDIT }; /* of active messages */
 
-/* Ahead of a slice; the first 24 bytes alone are a credit. Little endian. */
+/*
+ * Ahead of a slice, little endian. Without `frame` it is a credit, or a slice whose frame is that of the slice before
+ * it on the link but for `bytes` and a sequence that is `later`: then 4 bytes and all of this fit into one cache line
+ * of UCX's shared memory, and 56 still go without its slower way.
+ */
 struct rt_ucx_header {
-    uint64_t        token; /* from the receiver's hello */
-    uint32_t        rank;  /* the sender's */
-    uint32_t        number; /* of the slice on its link */
-    uint32_t        taken;  /* slices of the same lane's other direction that were released by this sender */
-    uint8_t         way, lane, zero[2]; /* way: the receiver's */
+    uint64_t        token;         /* from the receiver's hello */
+    uint32_t        rank;          /* the sender's */
+    uint8_t         number, taken; /* of the slice on its link; slices of the same lane's other direction that were
+                                    * released by this sender: the low bytes */
+    uint8_t         way, lane;     /* way: the receiver's */
+    uint32_t        later;
     struct rt_frame frame;
 };
-#define RT_UCX_CREDIT_BYTES 24
-_Static_assert(sizeof(struct rt_ucx_header) == 56, "the wire format");
+#define RT_UCX_SHORT_BYTES 20
+_Static_assert(sizeof(struct rt_ucx_header) == 56 && RT_UCX_SLOTS <= 128, "the wire format");
 
 struct rt_ucx;
 struct rt_ucx_pair;
@@ -53,6 +58,7 @@ struct rt_ucx_sending {
     unsigned char         *memory; /* RT_UCX_SLOTS staging slots, in the order of the slices */
     ucs_status_t           failure; /* of a send that ended late */
     uint32_t               pending;
+    struct rt_frame        last; /* frame that was sent */
     struct rt_ucx_slice {
         struct rt_ucx_sending *of;
         bool                   pending;
@@ -67,6 +73,7 @@ struct rt_ucx_arrival {
     struct rt_ucx_inbound *of;
     enum rt_ucx_state      state;
     bool                   retained; /* `data` is UCX's, to be given back */
+    bool                   brief; /* `frame` has no more than `bytes` and how much `sequence` is later */
     struct rt_frame        frame;
     void                  *data;
     unsigned char         *memory; /* a slot for what is fetched to no other place; made on first use */
@@ -82,6 +89,7 @@ struct rt_ucx_inbound {
     bool                   ended, crediting; /* the sender's link is closed after `end` slices; a credit goes */
     uint64_t               end;
     uint32_t               fetching; /* arrivals that are COMING */
+    struct rt_frame        last; /* that was released */
     ucs_status_t           failure;
     struct rt_ucx_header   credit;
     struct rt_ucx_arrival  arrival[RT_UCX_SLOTS];
@@ -112,6 +120,7 @@ struct rt_ucx_pair {
     struct rt_ucx_link     *out[RT_LINK_LANES];
     struct rt_ucx_inbound  *in[RT_LINK_LANES];
     char                    lanes[64]; /* "sysv, cma": what UCX chose */
+    uint32_t                eager_bytes; /* slices of at most so many never go by rendezvous */
 };
 
 struct rt_ucx {
@@ -221,7 +230,7 @@ ringtree_status rt_ucx_send(struct rt_link *link, const struct rt_frame *frame, 
                             struct rt_error *error);
 uint64_t rt_ucx_sent(struct rt_link *link, struct rt_error *error);
 bool rt_ucx_flushed(struct rt_link *link);
-void rt_ucx_taken(struct rt_ucx_link *l, uint32_t taken); /* the peer released so many */
+void rt_ucx_taken(struct rt_ucx_link *l, uint8_t taken); /* the peer released so many, the low byte */
 
 ringtree_status rt_ucx_recv(struct rt_link *link, const struct rt_frame *expect, void *into, size_t capacity,
                             struct rt_frame *frame, const void **data, struct rt_error *error);

@@ -171,11 +171,22 @@ static bool poll_queues(struct rt_verbs_pair *pair)
     return some;
 }
 
+/* A port that is down may come up, and its device tells of what failed; one that was removed completes nothing more. */
+static void leave_what_is_gone(struct rt_verbs_pair *pair)
+{
+    for (uint32_t i = 0; i < pair->queues; i++)
+        if (pair->queue[i].port->gone) {
+            rt_verbs_break(pair, pair->queue[i].port, pair->verbs->event);
+            return;
+        }
+}
+
 /* The slow look, now and then: the connection's messages and end, the devices' events. */
 static void look(struct rt_verbs_pair *pair)
 {
     pair->idle = 0;
     rt_verbs_events(pair->verbs);
+    leave_what_is_gone(pair);
     if (pair->fd >= 0) rt_verbs_flush_outbox(pair);
     if (pair->fd >= 0 && pair->failure.status == RINGTREE_OK && rt_verbs_listen(pair) == RINGTREE_PEER_LOST)
         while (poll_queues(pair)) continue; /* what came before the end is still given */

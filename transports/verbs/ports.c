@@ -359,6 +359,7 @@ static void obey(struct rt_verbs *v, const struct rt_verbs_port *owner, const st
         if (port->context != owner->context || (of_port && event->element.port_num != (int)port->number)) continue;
         if (type == IBV_EVENT_PORT_ACTIVE) port->down = false;
         else if (rt_verbs_event_is_fatal(type)) port->down = true;
+        port->gone |= type == IBV_EVENT_DEVICE_FATAL;
         snprintf(v->event, sizeof(v->event), "%s: %s", rt_verbs_port_text(port, text, sizeof(text)),
                  rt_verbs_event_meaning(type));
         rt_log(RT_LOG_WARN, "verbs: %s", v->event);

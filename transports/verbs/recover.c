@@ -23,6 +23,7 @@ static bool failover_is(const struct rt_verbs_pair *pair, const char *word)
 
 bool rt_verbs_port_is_usable(const struct rt_verbs_pair *pair, const struct rt_verbs_port *port)
 {
+    if (port->gone) return false;
     if (pair->epoch <= 1) return true; /* the first time all are told: the peer may know better which are down */
     return !port->down && pair->broken[port - pair->verbs->port] < TRIES && rt_verbs_port_is_up(pair->verbs, port);
 }

@@ -56,6 +56,7 @@ struct rt_verbs_port {
     int                 numa;
     bool                soft; /* emulated by the kernel */
     bool                down; /* an event said so, and none that it is up again */
+    bool                gone; /* its device failed or was removed, for good */
     bool                odp;  /* can register without pinning */
     bool                owner; /* closes context and pd: the first port of its device */
 };
