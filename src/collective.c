@@ -37,6 +37,8 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
         return give_up(comm, no_memory(comm));
     }
     ringtree_request *mine = operation->request;
+    mine->held = operation->call.held;
+    operation->call.held = NULL;
     rt_engine_lock(comm->engine);
     if (begun) rt_engine_resume(comm->engine, operation, begun);
     else rt_engine_start(comm->engine, operation);
@@ -76,13 +78,15 @@ static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, co
 /* Keeps what was checked and planned, for a call like it. */
 static void remember(ringtree_comm *comm, const struct rt_call *call)
 {
-    if (rt_line_goes(comm->engine->exchange, call)) comm->again = *call;
+    if (!rt_line_goes(comm->engine->exchange, call)) return;
+    comm->again = *call;
+    comm->again.held = NULL;
 }
 
 bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
                          ringtree_op op, ringtree_status *status)
 {
-    if (!comm || comm->live != RT_COMM_LIVE) return false;
+    if (!comm || comm->live != rt_comm_live) return false;
     struct rt_call *call = &comm->again;
     const size_t bytes = count * call->element;
     const uintptr_t apart = (uintptr_t)input - (uintptr_t)output; /* below `bytes` either way: they overlap */
@@ -97,17 +101,29 @@ bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, s
     return true;
 }
 
-static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+static ringtree_status choose(ringtree_comm *comm, const struct rt_call *call, const struct rt_plan **plan)
 {
     static const struct rt_plan nowhere = { .method = RT_BY_NOTHING };
-    const struct rt_plan *plan = &nowhere;
+    const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
+    *plan = &nowhere;
+    if (nothing || !(call->count || call->frame.collective == RINGTREE_BARRIER)) return RINGTREE_OK;
+    return rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root, plan,
+                          &comm->error);
+}
+
+ringtree_status rt_collective_plan(ringtree_comm *comm, const struct rt_call *call)
+{
+    const struct rt_plan *plan;
+    const ringtree_status status = choose(comm, call, &plan);
+    return status == RINGTREE_OK ? status : give_up(comm, status);
+}
+
+static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
+{
+    const struct rt_plan *plan;
     struct rt_direct direct = { 0 };
     const struct rt_program *program = NULL;
-    ringtree_status status = RINGTREE_OK;
-    const bool nothing = comm->nranks == 1 && call->frame.collective == RINGTREE_BARRIER;
-    if (!nothing && (call->count || call->frame.collective == RINGTREE_BARRIER))
-        status = rt_plan_choose(comm, (ringtree_collective)call->frame.collective, plan_bytes(call), call->frame.root,
-                                &plan, &comm->error);
+    ringtree_status status = choose(comm, call, &plan);
     call->frame.plan = plan->told;
     if (plan->method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan->method == RT_BY_DIRECT && !request && is_alone(comm)) {
@@ -294,14 +310,14 @@ void rt_group_drop(ringtree_comm *comm)
 ringtree_status ringtree_group_end(ringtree_comm *comm, ringtree_request **request)
 {
     if (request) *request = NULL;
-    if (comm && comm->live == RT_COMM_LIVE && !comm->grouping)
+    if (comm && comm->live == rt_comm_live && !comm->grouping)
         return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_group_end: no group is open");
     ringtree_status status = rt_comm_check(comm, "ringtree_group_end");
     ringtree_request *mine = status == RINGTREE_OK ? rt_request_new(comm, comm->group_parts) : NULL;
-    if (comm && comm->live == RT_COMM_LIVE) comm->grouping = false;
+    if (comm && comm->live == rt_comm_live) comm->grouping = false;
     if (status == RINGTREE_OK && !mine) status = no_memory(comm);
     if (status != RINGTREE_OK) {
-        if (comm && comm->live == RT_COMM_LIVE) rt_group_drop(comm);
+        if (comm && comm->live == rt_comm_live) rt_group_drop(comm);
         return status;
     }
     start_all(comm, mine);

@@ -19,6 +19,9 @@ ringtree_status rt_call_make(ringtree_comm *comm, struct rt_call *call, ringtree
                              const struct rt_buffers *b, size_t count, ringtree_type type, const ringtree_op *op,
                              uint32_t root);
 
+/* Can `call` be planned? If it cannot, it has had no effect. */
+ringtree_status rt_collective_plan(ringtree_comm *comm, const struct rt_call *call);
+
 /* Plans and starts `call`, or notes it in the open group. frame.sequence is filled here. */
 ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, ringtree_request **request);
 

@@ -128,14 +128,20 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     compression.state = state ? state->kept : NULL;
     compression.report = state ? &state->report : NULL;
     call->frame.op |= tag_of(wanted->codec, &compression);
+    if (!compresses) status = rt_collective_plan(comm, call); /* before the state is touched */
+    if (status != RINGTREE_OK) return status;
     if (state) {
+        if (atomic_exchange(&state->held, true)) return no_codec(&comm->error, RT_STATE_HELD);
+        call->held = &state->held;
         rt_state_settle(state);
         state->calls++;
         state->last_kind = compresses ? choice.kind : RINGTREE_CODEC_NONE;
     }
     if (!compresses) {
         if (call->input) add_left(wanted->codec, state, call, wanted->own);
-        return rt_collective_start(comm, call, request);
+        status = rt_collective_start(comm, call, request);
+        if (state && !request && !comm->grouping && status == RINGTREE_OK) atomic_store(&state->held, false);
+        return status;
     }
     if (state) state->left = true;
     if (call->frame.root == RT_NONE && choice.kind == RINGTREE_CODEC_TOPK)

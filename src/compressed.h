@@ -3,10 +3,12 @@
 #define RT_COMPRESSED_H
 
 #include "collective.h"
+#include <stdatomic.h>
 
 /*
  * `spent`: the last call sent the residual exactly, so it counts as zero; it is cleared before it is read again, since
- * it is the input of a collective that may still run.
+ * it is the input of a collective that may still run. After a call that failed it stays held until it is loaded or
+ * reset.
  */
 struct ringtree_codec_state {
     uint64_t                  live;
@@ -15,8 +17,12 @@ struct ringtree_codec_state {
     uint64_t                  calls;
     ringtree_codec_kind       last_kind;
     bool                      spent, left; /* left: the residual may be other than zero */
+    atomic_bool               held;        /* by a call that is not finished */
 };
 #define RT_STATE_LIVE UINT64_C(0x52696e67636f6465)
+
+#define RT_STATE_HELD \
+    "a call with this state is not finished, or failed: then load what was saved before it, or reset it"
 
 void rt_state_settle(ringtree_codec_state *state);
 

@@ -16,6 +16,7 @@ ringtree_request *rt_request_new(ringtree_comm *comm, uint32_t parts)
     request->comm = comm;
     request->pending = parts;
     request->status = RINGTREE_OK;
+    request->held = NULL;
     request->live = RT_REQUEST_LIVE;
     return request;
 }
@@ -31,6 +32,7 @@ static ringtree_status finish(ringtree_request *request, ringtree_status status)
 {
     ringtree_comm *comm = request->comm;
     if (status != RINGTREE_OK) status = rt_comm_failed(comm);
+    else if (request->held) atomic_store(request->held, false);
     if (request->pending == 0) rt_request_free(request);
     else request->live = 0; /* failed: parts of it are still listed in the engine, so it is not used again */
     return status;
@@ -50,6 +52,7 @@ ringtree_status rt_request_hand(ringtree_comm *comm, ringtree_request *request, 
 static ringtree_status check(ringtree_request **request, const char *call)
 {
     if (!request) return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: request is NULL", call);
+    if (*request && (*request)->comm->live != rt_comm_live) return rt_comm_check((*request)->comm, call);
     if (*request && (*request)->live != RT_REQUEST_LIVE)
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT,
                        "%s: this request was finished before; a request can be waited for once", call);

@@ -16,7 +16,7 @@
  * One thread at a time per communicator, except ringtree_abort() and ringtree_last_error(comm == NULL).
  * Different communicators are independent, but a blocking call on one moves no requests of another on: with requests on
  * several at once, wait for them in the same order on all ranks, or set RINGTREE_PROGRESS_THREAD=1. Threads of one
- * process may each be a rank.
+ * process may each be a rank. A child of fork() is refused its parent's communicators, and makes its own.
  *
  * Sources: definitions of the collectives follow MPI 4.0 chapters 3 and 6 and NCCL's user guide.
  */
@@ -448,7 +448,8 @@ typedef struct ringtree_codec_state ringtree_codec_state;
 /*
  * Zeroed, for `count` elements: those of the array that this rank gives (all blocks in reduce_scatter, one in
  * all_gather). Keeps what `codec` needs: its flags and momentum count, not its kind. Owned by the caller, who ends it
- * with ringtree_codec_state_free(). It belongs to a call from its start until its request is finished.
+ * with ringtree_codec_state_free(). It belongs to a call from its start until its request is finished: another call
+ * with it, or saving it, is RINGTREE_INVALID_ARGUMENT until then.
  * RINGTREE_INVALID_ARGUMENT or RINGTREE_NO_MEMORY; the sentence is in ringtree_last_error(NULL).
  */
 ringtree_status ringtree_codec_state_create(ringtree_codec_state **state, size_t count, const ringtree_codec *codec);

@@ -98,8 +98,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "NCCL's or hwloc's XML, which is completed by what is seen, or words as ringtree-topo takes; empty: what is "
         "seen"),
     [RT_SHM_READS] = CHOICE("SHM_READS", "on off",
-        "blocks of all_gather, all_to_all, gather and scatter are copied straight between processes (process_vm_readv "
-        "and writev); on: wherever the kernel allows it; empty: where it is also fast"),
+        "blocks of all_gather, all_to_all and gather are copied straight between processes (process_vm_readv and "
+        "writev); on: wherever the kernel allows it; empty: where it is also fast"),
     [RT_CALIBRATE] = CHOICE("CALIBRATE", "off cached always",
         "whether the planner's links are measured at the start; empty: once for each machine and placement, then kept "
         "in RINGTREE_CACHE_DIR; cached: only what was kept is used; always: measured each time; off: as the table has "

@@ -32,6 +32,8 @@ void rt_blocks_decode(const struct rt_codec *codec, unsigned char *target, size_
 /* topk: topk.c */
 size_t rt_topk_head_bytes(const struct rt_codec *codec, size_t count);
 size_t rt_topk_value_bytes(const struct rt_codec *codec);
+/* Does a finite block of `count` elements travel as it is, since that is shorter than the `kept` and their places? */
+bool rt_topk_is_dense(const struct rt_codec *codec, size_t kept, size_t count);
 size_t rt_topk_encode(const struct rt_codec *codec, const struct rt_part *part, const unsigned char *values,
                       unsigned char *residual, unsigned char *bytes, struct rt_codec_report *report);
 ringtree_status rt_topk_inspect(const struct rt_codec *codec, size_t count, const unsigned char *bytes, size_t length,

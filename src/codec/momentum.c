@@ -20,26 +20,30 @@ void rt_momentum_add(void *u, void *v, const void *gradient, size_t count, float
     }
 }
 
-static void mask_block(unsigned char *u, const unsigned char *v, uint64_t first, size_t count, const struct rt_cut *cut)
+static void mask_block(const struct rt_codec *codec, unsigned char *u, const unsigned char *v, uint64_t first,
+                       size_t count, const struct rt_cut *cut)
 {
     bool raw = false;
+    size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t magnitude;
         memcpy(&magnitude, v + i * sizeof magnitude, sizeof magnitude);
         magnitude &= 0x7fffffff;
         raw |= magnitude >= RT_INFINITE;
-        if (magnitude > cut->magnitude || (magnitude == cut->magnitude && first + i < cut->ties_end))
-            memset(u + i * sizeof(float), 0, sizeof(float));
+        const bool keeps = magnitude > cut->magnitude || (magnitude == cut->magnitude && first + i < cut->ties_end);
+        if (keeps) memset(u + i * sizeof(float), 0, sizeof(float));
+        kept += keeps && magnitude;
     }
-    if (raw) memset(u, 0, count * sizeof(float));
+    if (raw || rt_topk_is_dense(codec, kept, count)) memset(u, 0, count * sizeof(float));
 }
 
-void rt_momentum_mask(void *u, const void *v, uint64_t first, size_t count, const struct rt_cut *cut)
+void rt_momentum_mask(const struct rt_codec *codec, void *u, const void *v, uint64_t first, size_t count,
+                      const struct rt_cut *cut)
 {
     for (size_t i = 0; i < count; i += RT_BLOCK) {
         const size_t now = count - i < RT_BLOCK ? count - i : RT_BLOCK;
         const size_t at = i * sizeof(float);
-        mask_block((unsigned char *)u + at, (const unsigned char *)v + at, first + i, now, cut);
+        mask_block(codec, (unsigned char *)u + at, (const unsigned char *)v + at, first + i, now, cut);
     }
 }
 

@@ -17,10 +17,11 @@
 void rt_momentum_add(void *u, void *v, const void *gradient, size_t count, float factor);
 
 /*
- * u = 0 where `cut` keeps v, and in blocks of v with NaN or infinity. Before v is encoded. v[0] is element `first`
- * of the tensor, a multiple of RT_BLOCK.
+ * u = 0 where v will be sent: where `cut` keeps v, and in blocks that travel as they are. Before v is encoded by topk.
+ * v[0] is element `first` of the tensor, a multiple of RT_BLOCK.
  */
-void rt_momentum_mask(void *u, const void *v, uint64_t first, size_t count, const struct rt_cut *cut);
+void rt_momentum_mask(const struct rt_codec *codec, void *u, const void *v, uint64_t first, size_t count,
+                      const struct rt_cut *cut);
 
 /*
  * Scale `gradient` down so that its Euclidean norm is at most limit / sqrt(nranks): the sum over ranks of independent

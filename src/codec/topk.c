@@ -54,6 +54,16 @@ size_t rt_topk_value_bytes(const struct rt_codec *codec)
     return codec->values == RT_VALUES_INT8 ? 1 : sizeof(float);
 }
 
+static bool is_dense(size_t kept, size_t count, size_t value_bytes)
+{
+    return kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
+}
+
+bool rt_topk_is_dense(const struct rt_codec *codec, size_t kept, size_t count)
+{
+    return is_dense(kept, count, rt_topk_value_bytes(codec));
+}
+
 size_t rt_topk_head_bytes(const struct rt_codec *codec, size_t count)
 {
     return blocks_of(count) + (codec->values == RT_VALUES_INT8 ? groups_of(count) * sizeof(float) : 0);
@@ -150,7 +160,7 @@ static void look(struct group *group, size_t value_bytes, struct rt_codec_report
         const uint32_t kept = group->begin[b + 1] - group->begin[b];
         const size_t count = block_count(group->count, b);
         const uint32_t peak = finite && value_bytes != 1 ? 0 : peak_of(group, group->begin[b], group->begin[b + 1]);
-        group->raw[b] = peak >= RT_INFINITE || kept >= RAW || kept * (1 + value_bytes) >= count * sizeof(float);
+        group->raw[b] = peak >= RT_INFINITE || is_dense(kept, count, value_bytes);
         report->nonfinite_blocks += peak >= RT_INFINITE;
         report->kept += group->raw[b] ? 0 : kept;
         if (!group->raw[b] && peak > group_peak) group_peak = peak;

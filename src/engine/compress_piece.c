@@ -74,8 +74,8 @@ size_t rt_encode_own(struct rt_engine *engine, const struct rt_operation *op, co
     if (engine->compressor->found.whole) part.found = &engine->compressor->found;
     float *residual = rt_residual_at(engine, op, piece);
     if (compression->momentum > 0 && compression->codec.kind == RT_CODEC_TOPK)
-        rt_momentum_mask(compression->state->momentum + rt_own_place(engine, op, piece), values, part.first, part.count,
-                         &part.cut);
+        rt_momentum_mask(&compression->codec, compression->state->momentum + rt_own_place(engine, op, piece), values,
+                         part.first, part.count, &part.cut);
     return rt_codec_encode(&compression->codec, &part, values, residual, bytes,
                            compression->report ? &compression->report->codec : NULL);
 }

@@ -18,6 +18,7 @@
 #include "direct.h"
 #include "shm/node.h"
 #include "transports/transport.h"
+#include <stdatomic.h>
 #include <pthread.h>
 
 #define RT_LANE_ALL_TO_ALL_V (RT_MAX_LANES - 1) /* algorithms stay below it */
@@ -53,6 +54,7 @@ struct rt_call {
     bool            divided_first, divided_last; /* AVG */
     bool            in_place; /* INPUT and OUTPUT are the same memory */
     unsigned char   scalar[8];
+    atomic_bool    *held;     /* lent beside the buffers: false once it is back; or NULL */
 };
 
 struct ringtree_request {
@@ -61,6 +63,7 @@ struct ringtree_request {
     ringtree_status  status;
     ringtree_request *next; /* in the communicator's pool */
     ringtree_request *made; /* in the list of all that it made */
+    atomic_bool     *held;  /* as that of a call; the request of a group leaves it to its calls */
     uint64_t         live;  /* RT_REQUEST_LIVE while the caller owns it: catches use after wait */
 };
 #define RT_REQUEST_LIVE UINT64_C(0x52696e6752657131)

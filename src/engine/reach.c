@@ -62,7 +62,6 @@ static bool is_remote(const struct rt_exchange *x, const struct rt_call *call)
     case RINGTREE_ALL_GATHER:
     case RINGTREE_ALL_TO_ALL: return block >= 256 * KIB && block <= 8 * MIB;
     case RINGTREE_GATHER: return block >= (x->crowded ? 2 * MIB : 4 * KIB) && block <= 4 * MIB;
-    case RINGTREE_SCATTER: return x->n > 2 && block >= 2 * KIB && block <= 512 * KIB;
     default: return false;
     }
 }
@@ -181,22 +180,19 @@ static void reduce_part(struct rt_exchange *x, const struct rt_direct *direct, c
 /* The block of rank i for this one, straight into its output. */
 static bool fetch(struct rt_exchange *x, const struct rt_call *call, uint32_t i, size_t skip)
 {
-    const size_t block = block_bytes(call), place = rt_root_gives(call) ? 0 : i * block;
+    const size_t block = block_bytes(call);
     x->unread = i;
-    return rt_node_fetch(x->node, i, (unsigned char *)call->output + place, (uintptr_t)x->inputs[i] + skip, block);
+    return rt_node_fetch(x->node, i, (unsigned char *)call->output + i * block, (uintptr_t)x->inputs[i] + skip, block);
 }
 
 /* Not all from the same rank at once. */
 static bool fetch_blocks(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
 {
     const size_t block = block_bytes(call), skip = rt_has_pieces(call) ? x->self * block : 0;
-    const size_t place = rt_root_gives(call) ? 0 : x->self * block;
-    if (rt_gives(direct, call, x->self))
-        rt_put(direct, (unsigned char *)call->output + place, (const unsigned char *)call->input + skip, block);
-    for (uint32_t k = 1; k < x->n; k++) {
-        const uint32_t i = (x->self + k) % x->n;
-        if (rt_gives(direct, call, i) && !fetch(x, call, i, skip)) return false;
-    }
+    unsigned char *own = (unsigned char *)call->output + x->self * block;
+    rt_put(direct, own, (const unsigned char *)call->input + skip, block);
+    for (uint32_t k = 1; k < x->n; k++)
+        if (!fetch(x, call, (x->self + k) % x->n, skip)) return false;
     return true;
 }
 

@@ -111,6 +111,8 @@ TEST(shapes_that_cannot_be_are_refused)
 
 /* ------------------------------------------------------------------ momentum */
 
+static const struct rt_codec topk = { .kind = RT_CODEC_TOPK, .ratio = 0.01f };
+
 TEST(momentum_moves_u_and_v_and_leaves_what_was_sent_at_rest)
 {
     float u[300] = { 0 }, v[300] = { 0 }, g[300];
@@ -119,10 +121,10 @@ TEST(momentum_moves_u_and_v_and_leaves_what_was_sent_at_rest)
     rt_momentum_add(u, v, g, 300, 0.5f);
     CHECK(u[9] == 15 && v[9] == 25); /* 10, then 5 + 10 */
     const struct rt_cut cut = rt_topk_select(v, 0, 300, 20, NULL);
-    rt_momentum_mask(u, v, 0, 300, &cut);
+    rt_momentum_mask(&topk, u, v, 0, 300, &cut);
     for (int i = 0; i < 300; i++) CHECK((u[i] == 0) == (i >= 280));
     v[3] = NAN;
-    rt_momentum_mask(u, v, 0, 300, &cut);
+    rt_momentum_mask(&topk, u, v, 0, 300, &cut);
     for (int i = 0; i < 256; i++) CHECK(u[i] == 0);
     CHECK(u[256] != 0);
 }
@@ -132,8 +134,26 @@ TEST(momentum_of_ties_rests_where_the_cut_keeps_them)
     float u[600], v[600];
     for (int i = 0; i < 600; i++) u[i] = v[i] = 1;
     const struct rt_cut cut = rt_topk_select(v, 512, 600, 300, NULL);
-    rt_momentum_mask(u, v, 512, 600, &cut);
+    rt_momentum_mask(&topk, u, v, 512, 600, &cut);
     for (int i = 0; i < 600; i++) CHECK((u[i] == 0) == (i < 300));
+}
+
+/* A block of which most is kept travels as it is: all of it was sent. */
+TEST(momentum_rests_in_all_of_a_block_that_travels_as_it_is)
+{
+    float u[512], v[512], residual[512];
+    unsigned char bytes[4096];
+    for (int i = 0; i < 512; i++) {
+        u[i] = 1;
+        residual[i] = v[i] = i < 210 || i >= 500 ? 2 : 1;
+    }
+    const struct rt_part part = { .count = 512, .cut = { 0x3fc00000, 0 } }; /* above 1.5 */
+    rt_momentum_mask(&topk, u, v, 0, 512, &part.cut);
+    rt_codec_encode(&topk, &part, residual, residual, bytes, NULL);
+    for (int i = 0; i < 512; i++) {
+        CHECK_THAT((u[i] == 0) == (i < 256 || i >= 500), "element %d", i);
+        CHECK_THAT((residual[i] == 0) == (u[i] == 0), "element %d was sent, or not", i);
+    }
 }
 
 TEST(clipping_leaves_each_rank_its_share_of_the_norm)

@@ -139,6 +139,13 @@ static void misuse(struct rank *self)
                                             NULL), RINGTREE_UNSUPPORTED);
     CHECK_EQ(ringtree_all_reduce_compressed(self->comm, in, out, COUNT, RINGTREE_FLOAT32, RINGTREE_MAX, &good, NULL,
                                             NULL), RINGTREE_UNSUPPORTED);
+    char text[400];
+    CHECK_EQ(ringtree_codec_explain(self->comm, RINGTREE_GATHER, 5, &good, text, sizeof text),
+             RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_codec_explain(self->comm, (ringtree_collective)99, 5, &good, text, sizeof text),
+             RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_codec_explain(self->comm, RINGTREE_ALL_GATHER, SIZE_MAX / 4, &good, text, sizeof text),
+             RINGTREE_INVALID_ARGUMENT);
     CHECK_EQ(reduce(self, in, out, &good, NULL), RINGTREE_OK); /* and nothing was spoilt */
     CHECK_EQ(ringtree_all_reduce_compressed(self->comm, NULL, NULL, 0, RINGTREE_FLOAT32, RINGTREE_SUM, &good, NULL,
                                             NULL), RINGTREE_OK);
@@ -193,6 +200,66 @@ TEST(requests_and_groups_give_what_blocking_calls_give)
     RANKS(several, .ranks = 4);
     RANKS(several, .ranks = 3, .processes = 3, .transports = "tcp");
     RANKS(several, .ranks = 3, .processes = 3, .settings = thread);
+}
+
+static void shared_state(struct rank *self)
+{
+    float *in = new_floats(COUNT), *out = new_floats(COUNT), *other = new_floats(COUNT);
+    fill_inputs(in, COUNT, GAUSSIAN, self->rank, 3);
+    for (int exact = 0; exact < 2; exact++) {
+        ringtree_codec codec = forced(RINGTREE_CODEC_Q8, RINGTREE_CODEC_FEEDBACK);
+        ringtree_codec_state *state;
+        ringtree_request *request;
+        CHECK_EQ(ringtree_codec_state_create(&state, COUNT, &codec), RINGTREE_OK);
+        char *saved = malloc(ringtree_codec_state_bytes(state));
+        if (exact) codec.flags &= ~RINGTREE_CODEC_FORCE;
+        CHECK_EQ(ringtree_all_reduce_compressed(self->comm, in, out, COUNT, RINGTREE_FLOAT32, RINGTREE_SUM, &codec,
+                                                state, &request), RINGTREE_OK);
+        CHECK_EQ(reduce(self, in, other, &codec, state), RINGTREE_INVALID_ARGUMENT);
+        CHECK_HAS(ringtree_last_error(self->comm), "not finished");
+        CHECK_EQ(ringtree_codec_state_save(state, saved, ringtree_codec_state_bytes(state)), RINGTREE_INVALID_ARGUMENT);
+        CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
+        CHECK_EQ(reduce(self, in, other, &codec, state), RINGTREE_OK);
+        CHECK_EQ(ringtree_codec_state_save(state, saved, ringtree_codec_state_bytes(state)), RINGTREE_OK);
+        ringtree_codec_state_free(state);
+        free(saved);
+    }
+    free(in);
+    free(out);
+    free(other);
+}
+
+TEST(a_state_in_use_is_refused_until_its_call_is_finished)
+{
+    RANKS(shared_state, .ranks = 2);
+    RANKS(shared_state, .ranks = 2, .processes = 2, .transports = "tcp");
+}
+
+static void unplanned(struct rank *self)
+{
+    float *in = new_floats(COUNT), *out = new_floats(COUNT);
+    ringtree_codec codec = forced(RINGTREE_CODEC_TOPK, RINGTREE_CODEC_FEEDBACK);
+    ringtree_codec_state *state;
+    fill_inputs(in, COUNT, GAUSSIAN, self->rank, 3);
+    CHECK_EQ(ringtree_codec_state_create(&state, COUNT, &codec), RINGTREE_OK);
+    const size_t bytes = ringtree_codec_state_bytes(state);
+    char *before = malloc(bytes), *after = malloc(bytes);
+    CHECK_EQ(reduce(self, in, out, &codec, state), RINGTREE_OK);
+    CHECK_EQ(ringtree_codec_state_save(state, before, bytes), RINGTREE_OK);
+    codec.flags &= ~RINGTREE_CODEC_FORCE;
+    CHECK_EQ(reduce(self, in, out, &codec, state), RINGTREE_INVALID_SETTING);
+    CHECK_EQ(ringtree_codec_state_save(state, after, bytes), RINGTREE_OK);
+    CHECK(!memcmp(before, after, bytes));
+    ringtree_codec_state_free(state);
+    free(before);
+    free(after);
+    free(in);
+    free(out);
+}
+
+TEST(a_call_that_cannot_be_planned_leaves_its_state_alone)
+{
+    RANKS(unplanned, .ranks = 2, .algorithm = "bruck"); /* which is no way of adding */
 }
 
 /* ---- NaN and infinity */

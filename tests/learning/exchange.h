@@ -1,29 +1,27 @@
 /*
- * What four ranks do with the gradients of one tensor: with momentum correction where the codec keeps residuals,
- * then a sum by owner. Here all ranks are in this process; the bytes are those that would travel.
+ * What a rank does with the gradient of one tensor: a compressed all_reduce, with momentum correction where the codec
+ * has momentum.
  */
 #ifndef RT_LEARNING_EXCHANGE_H
 #define RT_LEARNING_EXCHANGE_H
 
-#include "codec/codec.h"
+#include <ringtree/ringtree.h>
 
-#define RANKS 4
+#define WORLD 4
 
 struct exchange {
-    struct rt_codec codec;
-    size_t          count;
-    uint64_t        step;
-    uint64_t        warm_steps; /* over which topk's ratio comes down to the codec's */
-    float          *momentum[RANKS], *residual[RANKS]; /* NULL without feedback */
-    float          *sum;
-    uint8_t        *bytes;
-    uint64_t        sent; /* bytes, by all ranks */
+    ringtree_codec        codec;
+    ringtree_codec_state *state;
+    size_t                count;
+    uint64_t              step, warm_steps; /* over which topk's ratio comes down to `ratio` */
+    float                 ratio;
+    float                *sum;
 };
 
-struct exchange new_exchange(const struct rt_codec *codec, size_t count, uint64_t warm_steps);
+struct exchange new_exchange(const ringtree_codec *codec, uint32_t dimensions, size_t count, uint64_t warm_steps);
 void free_exchange(struct exchange *exchange);
 
-/* gradients[0 .. RANKS] become, in exchange->sum, their mean: or with feedback the step that momentum makes of it. */
-void exchange_mean(struct exchange *exchange, float *const *gradients, float momentum);
+/* exchange->sum becomes the mean of all ranks' gradients: or with momentum the step that it makes of it. */
+ringtree_status exchange_mean(struct exchange *exchange, ringtree_comm *comm, float *gradient);
 
 #endif
