@@ -298,7 +298,14 @@ ringtree_status ringtree_codec_explain(ringtree_comm *comm, ringtree_collective 
                        "ringtree_codec_explain: needs text with capacity over 0");
     status = rt_compression_of(codec, &compression, &comm->error);
     if (status != RINGTREE_OK) return status;
-    status = rt_codec_choose(comm, codec, elements_of(comm, collective, count), &choice, &comm->error);
+    const bool blocks = collective == RINGTREE_REDUCE_SCATTER || collective == RINGTREE_ALL_GATHER;
+    const size_t times = blocks ? comm->nranks : 1, elements = count * times;
+    if ((!blocks && collective != RINGTREE_ALL_REDUCE && collective != RINGTREE_BROADCAST) ||
+        count > SIZE_MAX / sizeof(float) / times)
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
+                       "ringtree_codec_explain on rank %u: no call with a codec is %s of %zu float32", comm->rank,
+                       ringtree_collective_name(collective), count);
+    status = rt_codec_choose(comm, codec, elements, &choice, &comm->error);
     if (status == RINGTREE_OK) explain(comm, collective, count, codec, &choice, text, capacity);
     return status;
 }

@@ -86,7 +86,7 @@ static void remember(ringtree_comm *comm, const struct rt_call *call)
 bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
                          ringtree_op op, ringtree_status *status)
 {
-    if (!comm || comm->live != RT_COMM_LIVE) return false;
+    if (!comm || comm->live != rt_comm_live) return false;
     struct rt_call *call = &comm->again;
     const size_t bytes = count * call->element;
     const uintptr_t apart = (uintptr_t)input - (uintptr_t)output; /* below `bytes` either way: they overlap */
@@ -310,14 +310,14 @@ void rt_group_drop(ringtree_comm *comm)
 ringtree_status ringtree_group_end(ringtree_comm *comm, ringtree_request **request)
 {
     if (request) *request = NULL;
-    if (comm && comm->live == RT_COMM_LIVE && !comm->grouping)
+    if (comm && comm->live == rt_comm_live && !comm->grouping)
         return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "ringtree_group_end: no group is open");
     ringtree_status status = rt_comm_check(comm, "ringtree_group_end");
     ringtree_request *mine = status == RINGTREE_OK ? rt_request_new(comm, comm->group_parts) : NULL;
-    if (comm && comm->live == RT_COMM_LIVE) comm->grouping = false;
+    if (comm && comm->live == rt_comm_live) comm->grouping = false;
     if (status == RINGTREE_OK && !mine) status = no_memory(comm);
     if (status != RINGTREE_OK) {
-        if (comm && comm->live == RT_COMM_LIVE) rt_group_drop(comm);
+        if (comm && comm->live == rt_comm_live) rt_group_drop(comm);
         return status;
     }
     start_all(comm, mine);

@@ -77,10 +77,33 @@ static ringtree_status comm_start(ringtree_comm *comm, const struct rt_meeting *
     return status == RINGTREE_OK ? engine_start(comm, progress_thread, error) : status;
 }
 
+#define FIRST_LIVE UINT64_C(0x52696e677472656d)
+uint64_t rt_comm_live = FIRST_LIVE;
+
+static void leave_parents(void)
+{
+    rt_comm_live++;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, leave_parents);
+}
+
+static ringtree_status not_live(const ringtree_comm *comm, const char *call)
+{
+    const bool parents = comm && comm->live >= FIRST_LIVE && comm->live < rt_comm_live;
+    return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: comm is %s", call,
+                   !comm ? "NULL" : parents ? "of the process that forked this one; make one here by ringtree_init_id()"
+                                            : "not a live communicator");
+}
+
 ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *settings,
                              const struct rt_meeting *meeting, uint32_t rank, uint32_t nranks,
                              const ringtree_options *options, struct rt_error *error)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     ringtree_comm *comm = calloc(1, sizeof *comm);
     if (comm) comm->node_of = calloc(nranks, sizeof *comm->node_of);
     if (!comm || !comm->node_of) {
@@ -97,7 +120,7 @@ ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *s
         comm_free(comm, 0);
         return status;
     }
-    comm->live = RT_COMM_LIVE;
+    comm->live = rt_comm_live;
     status = rt_calibrate(comm, error);
     if (status != RINGTREE_OK) {
         comm_free(comm, 0);
@@ -213,8 +236,7 @@ static ringtree_status farewell(ringtree_comm *comm, struct rt_error *error)
 ringtree_status ringtree_destroy(ringtree_comm *comm)
 {
     if (!comm) return RINGTREE_OK;
-    if (comm->live != RT_COMM_LIVE)
-        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_destroy: not a live communicator");
+    if (comm->live != rt_comm_live) return not_live(comm, "ringtree_destroy");
     rt_engine_lock(comm->engine);
     const bool failed = rt_engine_failed(comm->engine);
     rt_engine_unlock(comm->engine);
@@ -228,8 +250,7 @@ ringtree_status ringtree_destroy(ringtree_comm *comm)
 
 ringtree_status ringtree_abort(ringtree_comm *comm, const char *reason)
 {
-    if (!comm || comm->live != RT_COMM_LIVE)
-        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_abort: not a live communicator");
+    if (!comm || comm->live != rt_comm_live) return not_live(comm, "ringtree_abort");
     struct rt_error error;
     rt_fail(&error, RINGTREE_ABORTED, "rank %u called ringtree_abort()%s%.400s", comm->rank, reason ? ": " : "",
             reason ? reason : "");
@@ -249,9 +270,11 @@ ringtree_status rt_comm_failed(ringtree_comm *comm)
 
 ringtree_status rt_comm_check(ringtree_comm *comm, const char *call)
 {
-    if (!comm || comm->live != RT_COMM_LIVE)
-        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: comm is %s", call,
-                       comm ? "not a live communicator" : "NULL");
+    if (!comm || comm->live != rt_comm_live) return not_live(comm, call);
+    if (comm->planner.asking)
+        return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
+                       "%s on rank %u: called by the tuner of ringtree_set_tuner(), which must not call ringtree", call,
+                       comm->rank);
     rt_engine_lock(comm->engine);
     const bool failed = rt_engine_failed(comm->engine);
     rt_engine_unlock(comm->engine);

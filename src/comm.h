@@ -7,7 +7,6 @@
 #include "topology/graph.h"
 #include <stdatomic.h>
 
-#define RT_COMM_LIVE  UINT64_C(0x52696e677472656d)
 #define RT_MOST_RANKS 65536
 #define RT_MOST_OPS   64
 #define RT_PREMUL_OP  0x100 /* handles of ringtree_op_premul_sum() begin here */
@@ -29,6 +28,10 @@ struct rt_codec_rates {
     bool   known;
     double encode[RT_CODEC_KIND_COUNT], decode[RT_CODEC_KIND_COUNT], select;
 };
+
+/* What `live` is in a communicator of this process. A forked child goes on to another value, so that those of its
+ * parent, whose connections it would share, are refused where any other handle that is none is. */
+extern uint64_t rt_comm_live;
 
 struct ringtree_comm {
     uint64_t             live;
@@ -55,7 +58,8 @@ struct ringtree_comm {
     struct rt_graph     *machines;  /* NULL until rt_comm_machines() */
 };
 
-/* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. */
+/* NULL comm or one that is not live: RINGTREE_INVALID_ARGUMENT in the thread's error. A failed one: its failure. One
+ * whose tuner calls: RINGTREE_INVALID_ARGUMENT. */
 ringtree_status rt_comm_check(ringtree_comm *comm, const char *call);
 
 ringtree_status rt_comm_make(ringtree_comm **comm, const struct rt_settings *settings, const struct rt_meeting *meeting,

@@ -37,7 +37,7 @@ ringtree_status ringtree_mem_alloc(ringtree_comm *comm, size_t bytes, void **poi
 
 ringtree_status ringtree_mem_free(ringtree_comm *comm, void *pointer)
 {
-    if (!comm || comm->live != RT_COMM_LIVE) return rt_comm_check(comm, "ringtree_mem_free");
+    if (!comm || comm->live != rt_comm_live) return rt_comm_check(comm, "ringtree_mem_free");
     if (!pointer) return RINGTREE_OK;
     if (comm->node) {
         rt_engine_lock(comm->engine);

@@ -172,7 +172,7 @@ static const struct rt_option *least_of(const struct rt_option *options, uint32_
     return best;
 }
 
-static ringtree_status choose(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+static ringtree_status choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
                               struct rt_plan *plan, struct rt_error *error)
 {
     struct rt_option options[RT_MOST_OPTIONS];

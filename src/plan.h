@@ -30,6 +30,7 @@ struct rt_planner {
     struct rt_sites     sites;
     ringtree_tuner      tuner;
     void               *tuner_context;
+    bool                asking; /* the tuner, right now */
     uint64_t            calls; /* collectives, where RINGTREE_REVIEW_EVERY counts them */
     struct rt_kept_plan kept[RINGTREE_COLLECTIVE_COUNT][RT_PLANS_KEPT];
 };
@@ -84,7 +85,7 @@ uint32_t rt_plan_options(const ringtree_comm *comm, ringtree_collective collecti
                          struct rt_option *options);
 struct rt_plan rt_plan_of(const struct rt_option *option);
 /* The tuner's choice into *plan, which has the planner's own. */
-ringtree_status rt_plan_ask_tuner(const ringtree_comm *comm, ringtree_collective collective, size_t bytes,
+ringtree_status rt_plan_ask_tuner(ringtree_comm *comm, ringtree_collective collective, size_t bytes,
                                   const struct rt_option *options, uint32_t count, struct rt_plan *plan,
                                   struct rt_error *error);
 

@@ -22,10 +22,13 @@ static ringtree_status check(ringtree_comm *comm, const char *call, ringtree_col
     ringtree_status status = rt_comm_check(comm, call);
     if (status != RINGTREE_OK) return status;
     const size_t element = ringtree_type_size(type);
-    if (has_room && element && (unsigned)collective < RINGTREE_COLLECTIVE_COUNT && count <= SIZE_MAX / element)
-        return RINGTREE_OK;
-    return rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT,
-                   "%s: needs a collective, a count and a type whose product is a size, and room for the answer", call);
+    const char  *wrong = (unsigned)collective >= RINGTREE_COLLECTIVE_COUNT ? "there is no such collective"
+                         : !element                                        ? "there is no such type"
+                         : count > SIZE_MAX / element ? "count times the size of the type is more than memory can hold"
+                         : !has_room                  ? "the place for the answer is NULL or empty"
+                                                      : NULL;
+    return wrong ? rt_fail(&comm->error, RINGTREE_INVALID_ARGUMENT, "%s on rank %u: %s", call, comm->rank, wrong)
+                 : RINGTREE_OK;
 }
 
 /* ---- as data */
@@ -75,7 +78,7 @@ ringtree_status ringtree_set_tuner(ringtree_comm *comm, ringtree_tuner tuner, vo
     return RINGTREE_OK;
 }
 
-ringtree_status rt_plan_ask_tuner(const ringtree_comm *comm, ringtree_collective collective, size_t bytes,
+ringtree_status rt_plan_ask_tuner(ringtree_comm *comm, ringtree_collective collective, size_t bytes,
                                   const struct rt_option *options, uint32_t count, struct rt_plan *plan,
                                   struct rt_error *error)
 {
@@ -85,8 +88,10 @@ ringtree_status rt_plan_ask_tuner(const ringtree_comm *comm, ringtree_collective
         ways[i] = way_of(comm, &options[i], plan);
         if (ways[i].chosen) predicted = i;
     }
+    comm->planner.asking = true;
     const uint32_t at =
         comm->planner.tuner(comm->planner.tuner_context, collective, bytes, ways, count, predicted);
+    comm->planner.asking = false;
     if (at >= count || options[at].refusal)
         return rt_fail(error, RINGTREE_INVALID_ARGUMENT,
                        "rank %u: the tuner of ringtree_set_tuner() chose way %u of %u (%s) for %s of %zu bytes: %s",

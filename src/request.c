@@ -52,6 +52,7 @@ ringtree_status rt_request_hand(ringtree_comm *comm, ringtree_request *request, 
 static ringtree_status check(ringtree_request **request, const char *call)
 {
     if (!request) return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: request is NULL", call);
+    if (*request && (*request)->comm->live != rt_comm_live) return rt_comm_check((*request)->comm, call);
     if (*request && (*request)->live != RT_REQUEST_LIVE)
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT,
                        "%s: this request was finished before; a request can be waited for once", call);

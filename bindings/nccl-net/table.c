@@ -119,9 +119,11 @@ static enum nccl_result close_listen(void *listener)
     return NCCL_SUCCESS;
 }
 
-/* Connections that connect() has begun and not given out. */
+/* Connections that connect() has begun and not given out. One that was not asked for as long as connecting may take was
+ * given up by NCCL, which has no call to say so: it is closed when the next one is asked for. */
 static struct connecting {
     struct connecting *next;
+    uint64_t           asked_ns;
     uint8_t            handle[NET_HANDLE_BYTES];
     struct net_comm   *comm;
 } *connecting;
@@ -138,6 +140,35 @@ static struct net_comm *begin(const uint8_t *bytes)
     const uint32_t transport = net_prefer(net_transports() & handle.transports);
     net_control_sender(&control, &handle, (randombytes_random() & ~1u) | (transport == NET_BY_UCX));
     return net_comm_open(&control, true);
+}
+
+static struct connecting *take_abandoned(uint64_t before_ns)
+{
+    struct connecting *abandoned = NULL;
+    for (struct connecting **at = &connecting, *one; (one = *at) != NULL;) {
+        if (one->asked_ns >= before_ns) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        one->next = abandoned;
+        abandoned = one;
+    }
+    return abandoned;
+}
+
+static void close_abandoned(void)
+{
+    const uint64_t now = rt_now_ns(&rt_system_clock);
+    const uint64_t patience = net_settings.number[RT_TIMEOUT_MS] * UINT64_C(1000000);
+    pthread_mutex_lock(&lock);
+    struct connecting *one = take_abandoned(now > patience ? now - patience : 0);
+    pthread_mutex_unlock(&lock);
+    for (struct connecting *next; one; one = next) {
+        next = one->next;
+        net_comm_close(one->comm);
+        free(one);
+    }
 }
 
 /* Takes it out of the list, or makes it. */
@@ -160,9 +191,11 @@ static enum nccl_result connect_8(int device, void *handle, void **comm, void **
     (void)device, (void)device_comm;
     *comm = NULL;
     struct connecting *one = find(handle);
+    close_abandoned();
     if (!one) return net_say(RINGTREE_NO_MEMORY, "no memory for a connection");
     enum nccl_result result = one->comm ? net_comm_progress(one->comm) : NCCL_INVALID_ARGUMENT;
     if (result == NCCL_SUCCESS && !net_comm_control(one->comm)->dialled) {
+        one->asked_ns = rt_now_ns(&rt_system_clock);
         pthread_mutex_lock(&lock);
         one->next = connecting;
         connecting = one;

@@ -16,7 +16,7 @@
  * One thread at a time per communicator, except ringtree_abort() and ringtree_last_error(comm == NULL).
  * Different communicators are independent, but a blocking call on one moves no requests of another on: with requests on
  * several at once, wait for them in the same order on all ranks, or set RINGTREE_PROGRESS_THREAD=1. Threads of one
- * process may each be a rank.
+ * process may each be a rank. A child of fork() is refused its parent's communicators, and makes its own.
  *
  * Sources: definitions of the collectives follow MPI 4.0 chapters 3 and 6 and NCCL's user guide.
  */

@@ -38,7 +38,7 @@ struct info_memory_line {
     size_t      bytes;
     const char *what;
 };
-#define INFO_MEMORY_LINES 13
+#define INFO_MEMORY_LINES 15
 
 /* What a communicator of `n` ranks costs one of them: fills `lines`, of INFO_MEMORY_LINES; how many. */
 size_t info_memory(const struct info *info, uint32_t n, struct info_memory_line *lines);

@@ -1,9 +1,12 @@
 /* Corrections from points: measured / predicted where a point is, its neighbour's where none is. */
 #include "ringtree-tune.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define LEAST 0.01f
 #define MOST  900.0f
+
+#define MOST_JOBS 64
 
 static int size_index(uint64_t bytes)
 {
@@ -47,24 +50,38 @@ static void fill_ranks(float rows[RT_COST_RANKS][RT_COST_SIZES], const uint32_t 
         }
 }
 
-/* The mean of all jobs, each the `number`-th of its kind. */
-static void take_link(struct rt_costs *costs, const struct tune_point *p, uint32_t number)
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What most jobs found of the link at `place`. */
+static void take_link(struct rt_costs *costs, const struct tune_point *points, size_t count, uint32_t place)
 {
     static const uint8_t kinds[RT_COST_CASES] = { RT_LINK_SHM, RT_LINK_LOOPBACK, RT_LINK_NETWORK };
-    struct rt_link_measured *m = &costs->reference[kinds[p->place]];
-    m->latency += (p->measured - m->latency) / number;
-    m->byte += (p->predicted - m->byte) / number;
+    double latency[MOST_JOBS], byte[MOST_JOBS];
+    uint32_t n = 0;
+    for (size_t i = 0; i < count && n < MOST_JOBS; i++) {
+        if (points[i].way[0] || points[i].place != place) continue;
+        latency[n] = points[i].measured;
+        byte[n++] = points[i].predicted;
+    }
+    if (!n) return;
+    qsort(latency, n, sizeof *latency, by_value);
+    qsort(byte, n, sizeof *byte, by_value);
+    costs->reference[kinds[place]] = (struct rt_link_measured){ latency[n / 2], byte[n / 2] };
 }
 
 void tune_fit(struct rt_costs *costs, const struct tune_point *points, size_t count)
 {
     static uint32_t known[RT_COST_CASES][RT_COST_WAYS][RT_COST_RANKS];
-    uint32_t links[RT_COST_CASES] = { 0 };
     memset(known, 0, sizeof known);
     memset(costs->reference, 0, sizeof costs->reference);
+    for (uint32_t c = 0; c < RT_COST_CASES; c++) take_link(costs, points, count, c);
     for (size_t i = 0; i < count; i++) {
         const struct tune_point *p = &points[i];
-        if (!p->way[0]) take_link(costs, p, ++links[p->place]);
+        if (!p->way[0]) continue;
         const uint32_t way = way_index(p), c = p->place;
         const int n = p->ranks == 2 ? 0 : p->ranks == 4 ? 1 : p->ranks == 8 ? 2 : -1, b = size_index(p->bytes);
         if (way >= RT_COST_WAYS || n < 0 || b < 0 || !(p->predicted > 0)) continue;

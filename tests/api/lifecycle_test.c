@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -210,6 +211,34 @@ static void look_around(struct rank *self)
 TEST(local_ranks_are_those_that_share_memory)
 {
     RANKS(look_around, .ranks = 5, .processes = 5, .hosts = "aabbb", .transports = "shm,tcp");
+}
+
+/* ---- at rest */
+
+static double cpu_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+static void rest(struct rank *self)
+{
+    int32_t one = 1, sum = 0;
+    CHECK_EQ(ringtree_all_reduce(self->comm, &one, &sum, 1, RINGTREE_INT32, RINGTREE_SUM, NULL), RINGTREE_OK);
+    ranks_meet(self);
+    const double before = cpu_s();
+    ranks_sleep_ms(1000);
+    const double used = cpu_s() - before;
+    CHECK_THAT(used < 0.05, "rank %u: %.3f s of a core in a second", self->rank, used);
+    ranks_meet(self); /* nobody leaves before all have looked */
+}
+
+TEST(a_rank_that_calls_nothing_uses_no_core)
+{
+    static const char *const thread[] = { "RINGTREE_PROGRESS_THREAD=1", NULL };
+    RANKS(rest, .ranks = 2, .processes = 2);
+    RANKS(rest, .ranks = 3, .processes = 3, .transports = "tcp", .settings = thread);
 }
 
 TEST_MAIN

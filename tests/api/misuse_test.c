@@ -2,6 +2,7 @@
 #include "ranks.h"
 #include "test.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define IS(status, wanted) CHECK_THAT((status) == (wanted), "%s", ringtree_last_error(comm))
@@ -281,6 +282,55 @@ static void explain(struct rank *self)
     memset(small, 'x', sizeof(small));
     ringtree_plan_explain(comm, RINGTREE_ALL_REDUCE, 1 << 20, RINGTREE_FLOAT32, RINGTREE_SUM, small, sizeof(small));
     CHECK(memchr(small, 0, sizeof(small)) != NULL);
+    IS(ringtree_plan_explain(comm, (ringtree_collective)99, 1, RINGTREE_FLOAT32, RINGTREE_SUM, text, sizeof(text)),
+       RINGTREE_INVALID_ARGUMENT);
+    CHECK_HAS(ringtree_last_error(comm), "no such collective");
+    IS(ringtree_plan_explain(comm, RINGTREE_ALL_REDUCE, SIZE_MAX, RINGTREE_FLOAT32, RINGTREE_SUM, text, sizeof(text)),
+       RINGTREE_INVALID_ARGUMENT);
+    CHECK_HAS(ringtree_last_error(comm), "more than memory can hold");
+}
+
+/* ---- forks */
+
+static void check_in_child(struct rank *self, ringtree_request *request)
+{
+    ringtree_comm *own = NULL;
+    ringtree_id    id;
+    float          x[4] = { 0 }, y[4];
+    const int      before = atomic_load(&test_failures);
+    CHECK_EQ(ringtree_all_reduce(self->comm, x, y, 4, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_INVALID_ARGUMENT);
+    CHECK_HAS(ringtree_last_error(NULL), "of the process that forked this one");
+    CHECK_EQ(ringtree_wait(&request), RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_abort(self->comm, NULL), RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_destroy(self->comm), RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_id_create(&id), RINGTREE_OK);
+    CHECK_EQ(ringtree_init_id(&own, &id, 1, 0, NULL), RINGTREE_OK);
+    CHECK_EQ(ringtree_all_reduce(own, x, y, 4, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_OK);
+    CHECK_EQ(ringtree_destroy(own), RINGTREE_OK);
+    _exit(atomic_load(&test_failures) > before);
+}
+
+static void fork_between(struct rank *self)
+{
+    int32_t           one = 1, sum = 0;
+    ringtree_request *request = NULL;
+    still_works(self);
+    CHECK_EQ(ringtree_all_reduce(self->comm, &one, &sum, 1, RINGTREE_INT32, RINGTREE_SUM, &request), RINGTREE_OK);
+    if (self->rank == 0) {
+        int         status = -1;
+        const pid_t child = fork();
+        if (child == 0) check_in_child(self, request);
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
+    CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
+    CHECK_EQ(sum, self->size);
+    still_works(self);
+}
+
+TEST(a_forked_child_is_refused_its_parents_communicator_and_may_make_its_own)
+{
+    RANKS(fork_between, .ranks = 3, .processes = 3);
+    RANKS(fork_between, .ranks = 3, .processes = 3, .transports = "tcp");
 }
 
 TEST(a_plan_explains_itself_in_whatever_room_it_gets)

@@ -88,6 +88,32 @@ TEST(ranks_whose_tuners_differ_learn_it_as_a_mismatch)
     RANKS(differ, .ranks = 4, .processes = 4, .transports = "shm", .timeout_ms = 20000);
 }
 
+static uint32_t call_back(void *self, ringtree_collective collective, size_t bytes, const ringtree_way *ways,
+                          uint32_t number, uint32_t predicted)
+{
+    ringtree_comm *comm = ((struct rank *)self)->comm;
+    float          x = 1, y;
+    (void)collective, (void)bytes, (void)ways, (void)number;
+    IS(ringtree_all_reduce(comm, &x, &y, 1, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_INVALID_ARGUMENT);
+    CHECK_HAS(ringtree_last_error(comm), "must not call ringtree");
+    IS(ringtree_set_tuner(comm, NULL, NULL), RINGTREE_INVALID_ARGUMENT);
+    CHECK(strcmp(rank_chosen_way(self), "no ways") == 0);
+    return predicted;
+}
+
+static void be_called_back(struct rank *self)
+{
+    IS(ringtree_set_tuner(self->comm, call_back, self), RINGTREE_OK);
+    add(self, RINGTREE_OK);
+    IS(ringtree_barrier(self->comm, NULL), RINGTREE_OK);
+}
+
+TEST(a_tuner_that_calls_ringtree_is_refused)
+{
+    RANKS(be_called_back, .ranks = 4, .processes = 4, .transports = "tcp");
+    RANKS(be_called_back, .ranks = 4);
+}
+
 static void setting_wins(struct rank *self)
 {
     struct wish wish = { "tree", 0 };

@@ -139,6 +139,13 @@ static void misuse(struct rank *self)
                                             NULL), RINGTREE_UNSUPPORTED);
     CHECK_EQ(ringtree_all_reduce_compressed(self->comm, in, out, COUNT, RINGTREE_FLOAT32, RINGTREE_MAX, &good, NULL,
                                             NULL), RINGTREE_UNSUPPORTED);
+    char text[400];
+    CHECK_EQ(ringtree_codec_explain(self->comm, RINGTREE_GATHER, 5, &good, text, sizeof text),
+             RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_codec_explain(self->comm, (ringtree_collective)99, 5, &good, text, sizeof text),
+             RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_codec_explain(self->comm, RINGTREE_ALL_GATHER, SIZE_MAX / 4, &good, text, sizeof text),
+             RINGTREE_INVALID_ARGUMENT);
     CHECK_EQ(reduce(self, in, out, &good, NULL), RINGTREE_OK); /* and nothing was spoilt */
     CHECK_EQ(ringtree_all_reduce_compressed(self->comm, NULL, NULL, 0, RINGTREE_FLOAT32, RINGTREE_SUM, &good, NULL,
                                             NULL), RINGTREE_OK);

@@ -4,6 +4,7 @@
  */
 #include "nccl-net/nccl_net.h"
 #include "test.h"
+#include <dirent.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -286,17 +287,55 @@ TEST(two_processes_exchange_messages_with_version_10) { run(10, both_ways, false
 TEST(two_processes_exchange_messages_with_version_11) { run(11, both_ways, false); }
 TEST(two_processes_exchange_messages_with_version_12) { run(12, both_ways, false); }
 
-TEST(two_processes_exchange_messages_over_ucx)
+/* A test of this program in a process of its own, which reads the setting; this one has read its own. */
+static void run_with(const char *name, const char *value, const char *test)
 {
-    setenv("RINGTREE_TRANSPORTS", "ucx", 1); /* what the other processes read; this one has read its own */
+    setenv(name, value, 1);
     fflush(NULL);
     const pid_t child = fork();
     if (!child) {
-        execl("/proc/self/exe", "plugin_test", "two_processes_exchange_messages_with_version_11", (char *)NULL);
+        execl("/proc/self/exe", "plugin_test", test, (char *)NULL);
         _exit(1);
     }
     wait_for(child, false);
-    unsetenv("RINGTREE_TRANSPORTS");
+    unsetenv(name);
+}
+
+TEST(two_processes_exchange_messages_over_ucx)
+{
+    run_with("RINGTREE_TRANSPORTS", "ucx", "two_processes_exchange_messages_with_version_11");
+}
+
+static int count_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+    while (directory && readdir(directory)) count++;
+    if (directory) closedir(directory);
+    return count;
+}
+
+/* NCCL asks no more for the first of two connections, which nobody accepts. */
+TEST(a_connection_that_was_given_up_is_closed)
+{
+    const char *timeout = getenv("RINGTREE_TIMEOUT_MS");
+    struct host h;
+    uint8_t first[NCCL_HANDLE_BYTES], second[NCCL_HANDLE_BYTES];
+    void *listener[2] = { NULL, NULL }, *comm = NULL;
+    if (!timeout) return run_with("RINGTREE_TIMEOUT_MS", "300", "a_connection_that_was_given_up_is_closed");
+    CHECK_EQ(host_init(&h, 11), NCCL_SUCCESS);
+    CHECK_EQ(host_listen(&h, first, &listener[0]), NCCL_SUCCESS);
+    CHECK_EQ(host_listen(&h, second, &listener[1]), NCCL_SUCCESS);
+    CHECK_EQ(host_connect(&h, first, &comm), NCCL_SUCCESS);
+    const int one_open = count_descriptors();
+    usleep(100000);
+    CHECK_EQ(host_connect(&h, second, &comm), NCCL_SUCCESS);
+    CHECK_THAT(count_descriptors() > one_open, "nothing was opened for the second, so this shows nothing");
+    usleep(250000);
+    CHECK_EQ(host_connect(&h, second, &comm), NCCL_SUCCESS);
+    CHECK_EQ(count_descriptors(), one_open);
+    host_close(&h, h.t->close_listen, listener[0]);
+    host_close(&h, h.t->close_listen, listener[1]);
 }
 
 static void die(const struct host *h, void *comm, bool sends)

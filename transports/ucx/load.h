@@ -15,7 +15,7 @@
     X(ucp_worker_release_address) X(ucp_worker_progress) X(ucp_worker_get_efd) X(ucp_worker_arm)                       \
     X(ucp_worker_set_am_recv_handler) X(ucp_ep_create) X(ucp_ep_close_nbx) X(ucp_am_send_nbx)                          \
     X(ucp_am_recv_data_nbx) X(ucp_am_data_release) X(ucp_ep_print_info) X(ucp_request_free)                            \
-    X(ucp_request_check_status)
+    X(ucp_request_check_status) X(ucp_ep_flush_nbx)
 
 struct rt_ucx_calls {
 #define X(name) __typeof__(name) *name;

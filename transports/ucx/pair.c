@@ -113,6 +113,14 @@ void rt_ucx_pair_break(struct rt_ucx_pair *pair)
                 pair->ucx->fabric->rank, pair->peer);
 }
 
+/* What UCX has accepted may still lie in its buffers, over its TCP above all: it leaves before the endpoint ends. */
+static void flush(struct rt_ucx_pair *pair)
+{
+    const ucp_request_param_t param = { .op_attr_mask = 0 };
+    if (pair->stage != RT_UCX_CONNECTED || !pair->endpoint || pair->gone || pair->failure.status) return;
+    rt_ucx_finish(pair->ucx, pair->ucx->call->ucp_ep_flush_nbx(pair->endpoint, &param));
+}
+
 /* What the peer's end of this link may still expect: so many slices, or nothing more to be taken. */
 static void say_goodbye(const struct rt_ucx_link *l)
 {
@@ -130,7 +138,10 @@ void rt_ucx_pair_close(struct rt_ucx_link *l)
     if (!l->pair) return;
     say_goodbye(l);
     if (l->link.sender) l->pair->out[l->link.lane] = NULL;
-    if (--l->pair->users == 0) drop(l->pair);
+    if (--l->pair->users == 0) {
+        flush(l->pair);
+        drop(l->pair);
+    }
     l->pair = NULL;
 }
 

@@ -13,4 +13,8 @@ size_t rt_ucx_pair_bytes(void);
 size_t rt_ucx_link_bytes(void);
 unsigned rt_ucx_slots(void);
 
+/* What UCX 1.13 was measured to take for its worker and for each further endpoint (perf/baseline/ucx.md). */
+#define RT_UCX_WORKER_MEASURED   (4800 << 10)
+#define RT_UCX_ENDPOINT_MEASURED (20 << 10)
+
 #endif
