@@ -250,6 +250,42 @@ static size_t explain_kinds(const ringtree_comm *comm, const ringtree_codec *cod
     return used;
 }
 
+static size_t elements_of(const ringtree_comm *comm, ringtree_collective collective, size_t count)
+{
+    const bool blocks = collective == RINGTREE_REDUCE_SCATTER || collective == RINGTREE_ALL_GATHER;
+    return count * (blocks ? comm->nranks : 1);
+}
+
+static void explain(const ringtree_comm *comm, ringtree_collective collective, size_t count,
+                    const ringtree_codec *codec, const struct rt_codec_choice *choice, char *text, size_t capacity)
+{
+    const size_t elements = elements_of(comm, collective, count);
+    const int n = snprintf(text, capacity, "%s of %zu float32 with codec %s: %s; %s. Links between nodes: %.3g GB/s\n",
+                           ringtree_collective_name(collective), count, ringtree_codec_name(codec->kind),
+                           choice->kind ? ringtree_codec_name(choice->kind) : "exact", choice->why,
+                           link_rate(comm) / 1e9);
+    if (codec->kind == RINGTREE_CODEC_AUTO && comm->codec_rates.known && n > 0 && (size_t)n < capacity)
+        explain_kinds(comm, codec, elements, text + n, capacity - (size_t)n);
+}
+
+void rt_codec_explain_auto(ringtree_comm *comm, ringtree_collective collective, size_t count, char *text,
+                           size_t capacity)
+{
+    ringtree_codec codec = RINGTREE_CODEC_DEFAULT;
+    struct rt_codec_choice choice = { .explains = true };
+    const size_t elements = elements_of(comm, collective, count);
+    codec.kind = RINGTREE_CODEC_AUTO;
+    if (!is_exact(comm, &codec, elements, &choice)) {
+        if (!comm->codec_rates.known) {
+            snprintf(text, capacity, "with codec auto: not measured yet; the first call does, or "
+                     "ringtree_codec_explain() on all ranks\n");
+            return;
+        }
+        choose_fastest(comm, &codec, elements, &choice);
+    }
+    explain(comm, collective, count, &codec, &choice, text, capacity);
+}
+
 ringtree_status ringtree_codec_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
                                        const ringtree_codec *codec, char *text, size_t capacity)
 {
@@ -270,11 +306,6 @@ ringtree_status ringtree_codec_explain(ringtree_comm *comm, ringtree_collective 
                        "ringtree_codec_explain on rank %u: no call with a codec is %s of %zu float32", comm->rank,
                        ringtree_collective_name(collective), count);
     status = rt_codec_choose(comm, codec, elements, &choice, &comm->error);
-    if (status != RINGTREE_OK) return status;
-    const int n = snprintf(text, capacity, "%s of %zu float32 with codec %s: %s; %s. Links between nodes: %.3g GB/s\n",
-                           ringtree_collective_name(collective), count, ringtree_codec_name(codec->kind),
-                           choice.kind ? ringtree_codec_name(choice.kind) : "exact", choice.why, link_rate(comm) / 1e9);
-    if (codec->kind == RINGTREE_CODEC_AUTO && comm->codec_rates.known && n > 0 && (size_t)n < capacity)
-        explain_kinds(comm, codec, elements, text + n, capacity - (size_t)n);
-    return RINGTREE_OK;
+    if (status == RINGTREE_OK) explain(comm, collective, count, codec, &choice, text, capacity);
+    return status;
 }

@@ -45,6 +45,10 @@ struct rt_codec_choice {
 ringtree_status rt_codec_choose(ringtree_comm *comm, const ringtree_codec *codec, size_t elements,
                                 struct rt_codec_choice *choice, struct rt_error *error);
 
+/* In words what auto does, as ringtree_codec_explain() has it; local, so not before it was measured. */
+void rt_codec_explain_auto(ringtree_comm *comm, ringtree_collective collective, size_t count, char *text,
+                           size_t capacity);
+
 /* Seconds of a call with each kind, as auto predicts it; only after rt_codec_choose() with auto. */
 double rt_codec_seconds(const ringtree_comm *comm, const ringtree_codec *codec, ringtree_codec_kind kind,
                         size_t elements);

@@ -1,5 +1,5 @@
 /* Why a call goes the way it goes: the planner's table in words, and as data for programs and their tuners. */
-#include "comm.h"
+#include "compressed.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -184,6 +184,18 @@ static const char *reason(const ringtree_comm *comm)
     return comm->planner.tuner ? " (ringtree_set_tuner() was called)" : ": the least predicted";
 }
 
+/* Exact calls need no more; whoever may compress reads on. */
+static void say_codec(struct text *out, ringtree_comm *comm, ringtree_collective collective, size_t count,
+                      ringtree_type type)
+{
+    const bool takes = collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_REDUCE_SCATTER ||
+                       collective == RINGTREE_ALL_GATHER || collective == RINGTREE_BROADCAST;
+    if (!takes || type != RINGTREE_FLOAT32) return;
+    char text[1024];
+    rt_codec_explain_auto(comm, collective, count, text, sizeof text);
+    say(out, "%s", text);
+}
+
 ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
                                       ringtree_type type, ringtree_op op, char *text, size_t capacity)
 {
@@ -208,5 +220,6 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     }
     if (slice) say(&out, "slices of up to %zu bytes\n", slice);
     say(&out, "* chosen%s\n", reason(comm));
+    say_codec(&out, comm, collective, count, type);
     return RINGTREE_OK;
 }

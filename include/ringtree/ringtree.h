@@ -516,6 +516,7 @@ const char *ringtree_codec_name(ringtree_codec_kind kind);
 /*
  * Write into `text` whether a call with this codec would compress, with what, and why: for auto the predicted time of
  * each kind. Collective with RINGTREE_CODEC_AUTO (the first call measures, some ms), else local.
+ * ringtree_plan_explain() of float32 ends with this for RINGTREE_CODEC_AUTO.
  */
 ringtree_status ringtree_codec_explain(ringtree_comm *comm, ringtree_collective collective, size_t count,
                                        const ringtree_codec *codec, char *text, size_t capacity);
