@@ -154,7 +154,7 @@ struct rt_plan rt_plan_of(const struct rt_option *option)
 static double favour(const struct rt_option *option, size_t bytes)
 {
     if (option->algorithm) return 1;
-    return bytes < 8192 ? 0.9 : 0.7;
+    return bytes < 8192 ? 0.95 : 0.74;
 }
 
 static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, size_t bytes,
@@ -165,7 +165,7 @@ static const struct rt_option *least_of(const struct rt_option *options, uint32_
     for (uint32_t i = 0; i < count; i++) {
         if (options[i].refusal) continue;
         const double seconds = options[i].prediction.seconds * favour(&options[i], bytes);
-        if (forced ? strcmp(options[i].name, forced) != 0 : best && seconds >= least) continue;
+        if (forced ? strcmp(options[i].name, forced) != 0 : best && !rt_cost_beats(seconds, least)) continue;
         best = &options[i];
         least = seconds;
     }

@@ -147,7 +147,7 @@ static const struct answer *least_of(const struct answer *answers, uint32_t coun
 {
     const struct answer *best = NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (!answers[i].refusal && (!best || answers[i].prediction.seconds < best->prediction.seconds))
+        if (!answers[i].refusal && (!best || rt_cost_beats(answers[i].prediction.seconds, best->prediction.seconds)))
             best = &answers[i];
     return best;
 }

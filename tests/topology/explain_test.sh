@@ -36,5 +36,6 @@ expect 2 'must be a number' explain all_reduce 4Q
 expect 2 'must be a number' explain all_reduce 4 -n 65537
 expect 2 'column' explain all_reduce 4 "2 gpx"
 expect 0 'among 6 ranks on 1 node' explain all_reduce 1M --ranks 6
+expect 0 '\* ring ' explain all_reduce 64M "2 node: core; nic 1G" # a tree is predicted as fast, within what that is worth
 expect 0 'among 6 ranks on 6 nodes' explain all_reduce 1M --ranks 6 --tcp
 [ $failures = 0 ]
