@@ -14,6 +14,7 @@
 #define SHORT    64
 #define LONG     (256 << 10)
 #define IN_A_ROW 3 /* long messages, answered by a short one */
+#define FIRST_LONG (4 << 10) /* between machines: a link that loses or reorders can take a second for 32 KiB */
 #define TRIPS    4000
 #define ROWS     12
 #define FEW_TRIPS 16
@@ -28,7 +29,8 @@ struct meter {
     ringtree_comm *comm;
     uint32_t       peer;
     uint64_t       most_ns, end_ns;
-    unsigned char *memory; /* LONG bytes; a short message: what comes next, and the sender's core */
+    uint32_t       long_bytes;
+    unsigned char *memory; /* LONG bytes; a short message: what comes next, the sender's core, and its long_bytes */
     bool           one_machine, between; /* where both are; they are different nodes */
 };
 
@@ -47,6 +49,7 @@ static ringtree_status give_short(struct meter *m, unsigned char what)
     const int32_t core = sched_getcpu();
     m->memory[0] = what;
     memcpy(m->memory + 4, &core, sizeof core);
+    memcpy(m->memory + 8, &m->long_bytes, sizeof m->long_bytes);
     return give(m, SHORT);
 }
 
@@ -62,7 +65,7 @@ static ringtree_status go(struct meter *m, unsigned char what, uint64_t *took_ns
 {
     const uint64_t begun = rt_now_ns(&rt_system_clock);
     ringtree_status status = give_short(m, what);
-    for (int k = 0; what == ROW && k < IN_A_ROW && status == RINGTREE_OK; k++) status = give(m, LONG);
+    for (int k = 0; what == ROW && k < IN_A_ROW && status == RINGTREE_OK; k++) status = give(m, m->long_bytes);
     if (status == RINGTREE_OK) status = take(m, SHORT);
     *took_ns = rt_now_ns(&rt_system_clock) - begun;
     return status;
@@ -96,19 +99,32 @@ static ringtree_status rounds(struct meter *m, unsigned char what, uint32_t coun
     return status;
 }
 
+/* Rows of longer and longer messages, while the next one is sure not to take most of the time. */
+static ringtree_status lengthen(struct meter *m, uint64_t trip_ns)
+{
+    uint64_t took;
+    for (m->long_bytes = FIRST_LONG; m->long_bytes < LONG; m->long_bytes *= 4) {
+        ringtree_status status = go(m, ROW, &took);
+        if (status != RINGTREE_OK) return status;
+        if (took > trip_ns && (took - trip_ns) * 16 > m->most_ns) break;
+    }
+    return RINGTREE_OK;
+}
+
 static ringtree_status lead(struct meter *m, uint64_t *latency_fs, uint64_t *byte_fs)
 {
     uint64_t trip_ns, row_ns;
     ringtree_status status = go(m, TRIP, &trip_ns); /* opens the link */
     m->end_ns = rt_now_ns(&rt_system_clock) + m->most_ns;
     if (status == RINGTREE_OK) status = rounds(m, TRIP, TRIPS, &trip_ns);
+    if (status == RINGTREE_OK && m->between) status = lengthen(m, trip_ns);
     if (status == RINGTREE_OK) status = rounds(m, ROW, ROWS, &row_ns);
     if (status != RINGTREE_OK) return status;
     status = give_short(m, END);
     if (trip_ns == UINT64_MAX || row_ns == UINT64_MAX || row_ns <= trip_ns) return status; /* not measured */
     const uint64_t long_ns = row_ns - trip_ns;
     *latency_fs = trip_ns * FS_PER_NS / 2;
-    *byte_fs = long_ns * FS_PER_NS / (IN_A_ROW * (uint64_t)LONG);
+    *byte_fs = long_ns * FS_PER_NS / (IN_A_ROW * (uint64_t)m->long_bytes);
     return status;
 }
 
@@ -126,8 +142,11 @@ static ringtree_status answer(struct meter *m, const cpu_set_t *allowed)
         ringtree_status status = take(m, SHORT);
         if (status != RINGTREE_OK || m->memory[0] == END) return status;
         const bool row = m->memory[0] == ROW;
+        uint32_t bytes;
+        memcpy(&bytes, m->memory + 8, sizeof bytes);
+        if (bytes > LONG) bytes = LONG; /* then the receives tell that the sender's are others */
         if (allowed) leave_core(m, allowed);
-        for (int k = 0; row && k < IN_A_ROW && status == RINGTREE_OK; k++) status = take(m, LONG);
+        for (int k = 0; row && k < IN_A_ROW && status == RINGTREE_OK; k++) status = take(m, bytes);
         if (status == RINGTREE_OK) status = give_short(m, TRIP);
         if (status != RINGTREE_OK) return status;
     }
@@ -164,7 +183,7 @@ static ringtree_status measure_pair(ringtree_comm *comm, bool inside, uint32_t m
     const uint8_t kind = inside ? comm->planner.sites.inside : comm->planner.sites.between;
     if (!pair_of(comm, inside, &first, &second) || (comm->rank != first && comm->rank != second)) return RINGTREE_OK;
     struct meter m = { comm, comm->rank == first ? second : first,
-                       (uint64_t)most_ms * 1000000, 0, malloc(LONG),
+                       (uint64_t)most_ms * 1000000, 0, LONG, malloc(LONG),
                        places[first].machine_key == places[second].machine_key, kind == RT_LINK_NETWORK };
     if (!m.memory) return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory to measure links", comm->rank);
     memset(m.memory, 0, LONG);
