@@ -45,7 +45,7 @@ static ringtree_status load_table(const ringtree_comm *comm, struct rt_costs *co
 
 struct told { /* by every rank to all; only rank 0's calibration counts, and those of ranks that measured */
     uint64_t              table; /* hash */
-    uint32_t              status, known;
+    uint32_t              status, known, measures; /* rank 0 says whether links are measured */
     struct rt_rivals      rivals;
     uint32_t              failed; /* transports that carried nothing */
     struct rt_calibration calibration;
@@ -106,7 +106,7 @@ static void merge(struct told *all, uint32_t n)
 static ringtree_status measure_rivals(ringtree_comm *comm, const struct rt_rivals *rivals, struct told *mine,
                                       struct told *all, struct rt_error *error)
 {
-    struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { NULL, NULL } };
+    struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { NULL, NULL, NULL } };
     const uint32_t ms = (uint32_t)comm->settings.number[RT_CALIBRATE_MS] / RT_CARRIERS;
     rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->failed);
     ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
@@ -177,6 +177,7 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
 {
     char what[RT_FINGERPRINT_MOST];
     struct told mine = { .table = rt_costs_hash(&comm->planner.costs), .status = local->status };
+    mine.measures = may_measure(comm);
     memcpy(mine.text, local->text, sizeof mine.text - 1);
     rt_fingerprint(comm, what);
     rt_rivals_find(comm, &mine.rivals);
@@ -187,10 +188,11 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     if (status != RINGTREE_OK) return status;
     struct rt_rivals rivals = all[0].rivals;
     for (uint32_t r = 1; r < comm->nranks; r++) rt_rivals_merge(&rivals, &all[r].rivals);
+    const bool measures = all[0].measures;
     const bool knows = all[0].known && !rt_rivals_unknown(&rivals, &all[0].calibration);
-    if (!knows && may_measure(comm)) status = measure(comm, what, &rivals, &mine, all, error);
+    if (!knows && measures) status = measure(comm, what, &rivals, &mine, all, error);
     else status = rt_rivals_choose(comm, &all[0].calibration, 0, error);
-    if (status == RINGTREE_OK && knows && may_measure(comm)) status = look_again(comm, what, &mine, all, error);
+    if (status == RINGTREE_OK && knows && measures) status = look_again(comm, what, &mine, all, error);
     if (status == RINGTREE_OK) adapt(&comm->planner.costs, &all[0].calibration);
     return status;
 }

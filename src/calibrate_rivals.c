@@ -52,12 +52,12 @@ bool rt_rivals_unknown(const struct rt_rivals *rivals, const struct rt_calibrati
     return false;
 }
 
-static bool measure(ringtree_comm *comm, uint32_t t, uint32_t peer, uint32_t each_ms, struct rt_trial *trial,
-                    struct rt_link_guess *found)
+static bool measure(ringtree_comm *comm, uint32_t t, uint32_t peer, uint32_t each_ms, uint64_t end_ns,
+                    struct rt_trial *trial, struct rt_link_guess *found)
 {
     struct rt_error error = { .status = RINGTREE_OK };
-    if (rt_trial_run(trial, comm->engine, rt_carriers[t], peer, comm->rank < peer, each_ms * UINT64_C(1000000), found,
-                     &error) == RINGTREE_OK)
+    if (rt_trial_run(trial, comm->engine, rt_carriers[t], peer, comm->rank < peer, each_ms * UINT64_C(1000000), end_ns,
+                     found, &error) == RINGTREE_OK)
         return true;
     rt_log(RT_LOG_WARN, "%s is not used for such links: %s", rt_carriers[t]->name, error.text);
     return false;
@@ -72,14 +72,19 @@ static uint64_t femtoseconds(double seconds)
 void rt_rivals_measure(ringtree_comm *comm, const struct rt_rivals *rivals, uint32_t each_ms, struct rt_trial *trials,
                        struct rt_calibration *found, uint32_t *failed)
 {
+    /* All begin together. The k-th trial has until k times as long from here, when both ends are through with those before
+     * it, whatever became of them. */
+    uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock);
     *failed = 0;
     for (uint32_t d = 0; d < RT_DISTANCES; d++)
         for (uint32_t t = 0; t < RT_CARRIERS; t++) {
             const uint32_t at = rt_rival(t, (enum rt_distance)d), bit = at - RT_LINK_KINDS;
             const bool leads = comm->rank == rivals->first[d];
             struct rt_link_guess cost = { 0, 0 };
-            if (!(rivals->carriers[d] >> t & 1) || (!leads && comm->rank != rivals->second[d])) continue;
-            if (!measure(comm, t, leads ? rivals->second[d] : rivals->first[d], each_ms, &trials[bit], &cost))
+            if (!(rivals->carriers[d] >> t & 1)) continue;
+            end_ns += (each_ms + RT_TRIAL_CONNECT_MS) * UINT64_C(1000000);
+            if (!leads && comm->rank != rivals->second[d]) continue;
+            if (!measure(comm, t, leads ? rivals->second[d] : rivals->first[d], each_ms, end_ns, &trials[bit], &cost))
                 *failed |= 1u << bit;
             else if (leads) {
                 found->latency_fs[at] = femtoseconds(cost.latency);

@@ -72,7 +72,7 @@ ringtree_status ringtree_codec_state_save(ringtree_codec_state *state, void *byt
     if (!bytes || capacity < rt_codec_state_bytes(state->kept))
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT,
                        "ringtree_codec_state_save: needs room for %zu bytes", rt_codec_state_bytes(state->kept));
-    if (atomic_load(&state->held))
+    if (atomic_load(&state->lent.held))
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_codec_state_save: %s", RT_STATE_HELD);
     rt_state_settle(state);
     rt_codec_state_save(state->kept, bytes);
@@ -88,7 +88,7 @@ ringtree_status ringtree_codec_state_load(ringtree_codec_state *state, const voi
     if (status != RINGTREE_OK) return status;
     state->spent = false;
     state->left = true;
-    atomic_store(&state->held, false);
+    atomic_store(&state->lent.held, false);
     return RINGTREE_OK;
 }
 

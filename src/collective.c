@@ -19,6 +19,14 @@ static ringtree_status give_up(ringtree_comm *comm, ringtree_status status)
     return rt_comm_failed(comm);
 }
 
+static void lend(ringtree_request *request, struct rt_call *call)
+{
+    if (!call->held) return;
+    call->held->next = request->held;
+    request->held = call->held;
+    call->held = NULL;
+}
+
 /* Groups note operations and start them later; everybody else starts at once. */
 static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation, const struct rt_direct *begun,
                              ringtree_request **request)
@@ -37,8 +45,7 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
         return give_up(comm, no_memory(comm));
     }
     ringtree_request *mine = operation->request;
-    mine->held = operation->call.held;
-    operation->call.held = NULL;
+    lend(mine, &operation->call);
     rt_engine_lock(comm->engine);
     if (begun) rt_engine_resume(comm->engine, operation, begun);
     else rt_engine_start(comm->engine, operation);
@@ -86,7 +93,7 @@ static void remember(ringtree_comm *comm, const struct rt_call *call)
 bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
                          ringtree_op op, ringtree_status *status)
 {
-    if (!comm || comm->live != rt_comm_live) return false;
+    if (!comm || comm->live != rt_comm_live || comm->planner.asking) return false;
     struct rt_call *call = &comm->again;
     const size_t bytes = count * call->element;
     const uintptr_t apart = (uintptr_t)input - (uintptr_t)output; /* below `bytes` either way: they overlap */
@@ -280,6 +287,7 @@ static void start_all(ringtree_comm *comm, ringtree_request *request)
         struct rt_operation *operation = comm->group_first;
         comm->group_first = operation->next;
         operation->request = request;
+        lend(request, &operation->call);
         rt_engine_start(comm->engine, operation);
     }
     start_transfers(comm, comm->group_sends, request, true);

@@ -131,8 +131,9 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     if (!compresses) status = rt_collective_plan(comm, call); /* before the state is touched */
     if (status != RINGTREE_OK) return status;
     if (state) {
-        if (atomic_exchange(&state->held, true)) return no_codec(&comm->error, RT_STATE_HELD);
-        call->held = &state->held;
+        if (atomic_exchange(&state->lent.held, true)) return no_codec(&comm->error, RT_STATE_HELD);
+        state->lent.next = NULL;
+        call->held = &state->lent;
         rt_state_settle(state);
         state->calls++;
         state->last_kind = compresses ? choice.kind : RINGTREE_CODEC_NONE;
@@ -140,7 +141,7 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     if (!compresses) {
         if (call->input) add_left(wanted->codec, state, call, wanted->own);
         status = rt_collective_start(comm, call, request);
-        if (state && !request && !comm->grouping && status == RINGTREE_OK) atomic_store(&state->held, false);
+        if (state && !request && !comm->grouping && status == RINGTREE_OK) atomic_store(&state->lent.held, false);
         return status;
     }
     if (state) state->left = true;

@@ -17,7 +17,7 @@ struct ringtree_codec_state {
     uint64_t                  calls;
     ringtree_codec_kind       last_kind;
     bool                      spent, left; /* left: the residual may be other than zero */
-    atomic_bool               held;        /* by a call that is not finished */
+    struct rt_lent            lent;        /* to a call that is not finished */
 };
 #define RT_STATE_LIVE UINT64_C(0x52696e67636f6465)
 

@@ -190,7 +190,7 @@ static void say_codec(struct text *out, ringtree_comm *comm, ringtree_collective
 {
     const bool takes = collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_REDUCE_SCATTER ||
                        collective == RINGTREE_ALL_GATHER || collective == RINGTREE_BROADCAST;
-    if (!takes || type != RINGTREE_FLOAT32) return;
+    if (!takes || type != RINGTREE_FLOAT32 || count > SIZE_MAX / sizeof(float) / comm->nranks) return;
     char text[1024];
     rt_codec_explain_auto(comm, collective, count, text, sizeof text);
     say(out, "%s", text);

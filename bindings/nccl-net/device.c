@@ -57,8 +57,9 @@ uint32_t net_prefer(uint32_t usable)
 {
     const char *list = net_settings.text[RT_TRANSPORTS];
     char word[32];
-    if (list[0] == '^' && usable & NET_BY_UCX && !rt_list_allows(list, "tcp") && rt_list_allows(list, "ucx"))
-        return NET_BY_UCX;
+    if (list[0] == '^')
+        return usable & NET_BY_UCX && !rt_list_allows(list, "tcp") && rt_list_allows(list, "ucx") ? NET_BY_UCX
+                                                                                                  : NET_BY_TCP;
     for (uint32_t i = 0; rt_list_item(list, i, word, sizeof(word)); i++) {
         const uint32_t bit = !strcmp(word, "ucx") ? NET_BY_UCX : !strcmp(word, "tcp") ? NET_BY_TCP : 0;
         if (usable & bit) return bit;

@@ -168,6 +168,7 @@ size_t rt_topk_scratch(size_t count, size_t kept)
 
 static struct collection new_collection(uint32_t *scratch, size_t count, size_t kept, uint32_t least)
 {
+    if (!scratch) return (struct collection){ .full = true };
     const size_t room = room_for(count, kept);
     struct collection all = { .least = least, .room = room, .full = !least };
     all.values = scratch;

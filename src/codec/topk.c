@@ -212,7 +212,6 @@ static void clear_sent(const struct group *group, unsigned char *residual)
 static unsigned char *encode_group(const struct group *group, size_t value_bytes, unsigned char *counts,
                                    unsigned char *to, unsigned char *residual)
 {
-    if (residual) clear_sent(group, residual);
     for (size_t b = 0; b < blocks_of(group->count); b++) {
         const size_t count = block_count(group->count, b), at = b * RT_BLOCK * sizeof(float);
         const uint32_t kept = group->begin[b + 1] - group->begin[b];
@@ -228,6 +227,8 @@ static unsigned char *encode_group(const struct group *group, size_t value_bytes
         if (residual) memset(residual + at, 0, count * sizeof(float));
         to += count * sizeof(float);
     }
+    /* last: raw blocks were read from where the residual may be, too; encode_int8() has left its own */
+    if (residual && value_bytes != 1) clear_sent(group, residual);
     return to;
 }
 

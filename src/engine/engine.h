@@ -42,6 +42,12 @@ struct rt_program {
     uint32_t                   nsenders;
 };
 
+/* Something of the caller's that a call uses beside its buffers: back, and `held` false, once the request is finished. */
+struct rt_lent {
+    atomic_bool     held;
+    struct rt_lent *next; /* of the same request */
+};
+
 /* What the caller asked for, checked. */
 struct rt_call {
     struct rt_frame frame; /* the call as the other ranks must have it */
@@ -54,7 +60,7 @@ struct rt_call {
     bool            divided_first, divided_last; /* AVG */
     bool            in_place; /* INPUT and OUTPUT are the same memory */
     unsigned char   scalar[8];
-    atomic_bool    *held;     /* lent beside the buffers: false once it is back; or NULL */
+    struct rt_lent *held;     /* lent beside the buffers; or NULL */
 };
 
 struct ringtree_request {
@@ -63,7 +69,7 @@ struct ringtree_request {
     ringtree_status  status;
     ringtree_request *next; /* in the communicator's pool */
     ringtree_request *made; /* in the list of all that it made */
-    atomic_bool     *held;  /* as that of a call; the request of a group leaves it to its calls */
+    struct rt_lent  *held;  /* what its calls were lent, one after another */
     uint64_t         live;  /* RT_REQUEST_LIVE while the caller owns it: catches use after wait */
 };
 #define RT_REQUEST_LIVE UINT64_C(0x52696e6752657131)

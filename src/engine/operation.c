@@ -121,7 +121,6 @@ static void operation_finish(struct rt_engine *engine)
     engine->first = operation->next;
     if (!engine->first) engine->last = NULL;
     rt_control_record_done(engine->fabric.control, operation->call.frame.sequence);
-    if (operation->call.held) atomic_store(operation->call.held, false);
     operation->request->pending--;
     rt_operation_drop(engine, operation);
 }

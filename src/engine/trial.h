@@ -11,13 +11,16 @@
 /* Links stay open until rt_trial_end(): the other end may not be through yet. */
 struct rt_trial {
     struct rt_link *out, *in;
+    void           *memory; /* which slices may borrow while the links are open */
 };
 
-/* Both ranks call it, one as the leader; most_ns is for the measurement, connecting has RT_TRIAL_CONNECT_MS more. On
- * failure *error says why. The result is the leader's. */
+/*
+ * Both ranks call it, one as the leader; most_ns is for the measurement, all must be over by end_ns of the engine's clock.
+ * On failure *error says why. The result is the leader's.
+ */
 ringtree_status rt_trial_run(struct rt_trial *trial, struct rt_engine *engine, const struct rt_transport *transport,
-                             uint32_t peer, bool leads, uint64_t most_ns, struct rt_link_guess *found,
-                             struct rt_error *error);
+                             uint32_t peer, bool leads, uint64_t most_ns, uint64_t end_ns,
+                             struct rt_link_guess *found, struct rt_error *error);
 void rt_trial_end(struct rt_trial *trial);
 
 #define RT_TRIAL_CONNECT_MS 3000

@@ -233,6 +233,31 @@ TEST(one_percent_costs_under_six_bytes_for_each_kept_float_and_three_for_each_in
     free_sent(&ints);
 }
 
+/* Whole groups with blocks that travel as they are, because they are dense or hold NaN. */
+EVERY_PATH(a_residual_that_is_the_values_themselves_changes_nothing_of_what_is_sent)
+{
+    enum { COUNT = 3 * RT_TOPK_GROUP + 700 };
+    static float values[COUNT], apart[COUNT], same[COUNT];
+    static uint8_t bytes[COUNT * 6], others[COUNT * 6];
+    for (int int8 = 0; int8 < 2; int8++) {
+        const struct rt_codec codec = { .kind = RT_CODEC_TOPK, .ratio = 0.1f,
+                                        .values = int8 ? RT_VALUES_INT8 : RT_VALUES_FLOAT32 };
+        for (int i = 0; i < COUNT; i++) values[i] = (float)(i % 7 + 1) * (i / 300 % 9 == 3 ? 100 : 1);
+        values[5000] = NAN;
+        const struct rt_part part = { .count = COUNT, .cut = rt_topk_select(values, 0, COUNT, COUNT / 10, NULL) };
+        memcpy(same, values, sizeof same);
+        struct rt_codec_report report = { 0 };
+        const size_t length = rt_codec_encode(&codec, &part, values, apart, bytes, &report);
+        CHECK_EQ(rt_codec_encode(&codec, &part, same, same, others, NULL), length);
+        CHECK(memcmp(bytes, others, length) == 0);
+        CHECK(memcmp(apart, same, sizeof same) == 0);
+        CHECK_EQ(report.nonfinite_blocks, 1);
+        CHECK_EQ(rt_codec_decode(&codec, same, COUNT, bytes, length, NULL), RINGTREE_OK);
+        CHECK(isnan(same[5000]));
+        for (int i = 0; i < COUNT && !int8; i++) CHECK(i == 5000 || same[i] + apart[i] == values[i]);
+    }
+}
+
 /* ------------------------------------------------------------------ sums */
 
 static void select_all(struct two_shot *run)
