@@ -15,8 +15,8 @@ struct rt_trial {
 };
 
 /*
- * Both ranks call it, one as the leader; most_ns is for the measurement, all must be over by end_ns of the engine's clock.
- * On failure *error says why. The result is the leader's.
+ * Both ranks call it, one as the leader; most_ns is for the measurement, all must be over by end_ns of the engine's
+ * clock. On failure *error says why. The result is the leader's.
  */
 ringtree_status rt_trial_run(struct rt_trial *trial, struct rt_engine *engine, const struct rt_transport *transport,
                              uint32_t peer, bool leads, uint64_t most_ns, uint64_t end_ns,
