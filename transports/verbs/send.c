@@ -142,16 +142,21 @@ ringtree_status rt_verbs_credit(struct rt_verbs_link *l, uint32_t low)
 
 /* ---- the table's calls */
 
-ringtree_status rt_verbs_push(struct rt_verbs_link *l)
+static ringtree_status issue_all(struct rt_verbs_link *l)
 {
-    const ringtree_status status = rt_verbs_progress(l->pair);
-    if (status != RINGTREE_OK) return status;
-    l->news = false;
     if (l->plain) return rt_verbs_plain_push(l);
     if (!l->pair->heard_rings) return RINGTREE_IN_PROGRESS;
     while (l->issued < l->posted && issue(l, l->issued) == RINGTREE_OK) l->issued++;
     rt_verbs_count_sent(l);
     return rt_verbs_failed(l->pair, NULL);
+}
+
+ringtree_status rt_verbs_push(struct rt_verbs_link *l)
+{
+    const ringtree_status status = rt_verbs_progress(l->pair);
+    if (status != RINGTREE_OK) return status;
+    l->news = false;
+    return issue_all(l);
 }
 
 static bool is_full(const struct rt_verbs_link *l)
@@ -223,7 +228,7 @@ ringtree_status rt_verbs_send(struct rt_link *link, const struct rt_frame *frame
     slice->frame = *frame;
     place(l, slice, data);
     l->posted++;
-    rt_verbs_push(l);
+    issue_all(l); /* what came was taken a moment ago */
     return rt_verbs_failed(l->pair, error);
 }
 
