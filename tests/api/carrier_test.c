@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* LeakSanitizer's tracer crashes at times in processes whose UCX has no way to others (gcc 12): it does not run there. */
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     const char *ways = getenv("UCX_TLS");

@@ -2,7 +2,7 @@
 #include "control_world.h"
 
 /* For LeakSanitizer: what UCX keeps of its own, 100 bytes after a peer was killed. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libuct.so";
