@@ -42,7 +42,7 @@ struct rt_program {
     uint32_t                   nsenders;
 };
 
-/* Something of the caller's that a call uses beside its buffers: back, and `held` false, once the request is finished. */
+/* Something of the caller's that a call uses beside its buffers: back, and not `held`, once the request is finished. */
 struct rt_lent {
     atomic_bool     held;
     struct rt_lent *next; /* of the same request */
