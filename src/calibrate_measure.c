@@ -110,7 +110,8 @@ static ringtree_status lengthen(struct meter *m, uint64_t trip_ns)
     uint64_t took;
     for (m->long_bytes = FIRST_LONG; m->long_bytes < LONG; m->long_bytes *= 4) {
         ringtree_status status = go(m, ROW, &took);
-        if (status == RINGTREE_OK && is_slow(m, took, trip_ns)) status = go(m, ROW, &took); /* once may be an accident */
+        /* once may be an accident */
+        if (status == RINGTREE_OK && is_slow(m, took, trip_ns)) status = go(m, ROW, &took);
         if (status != RINGTREE_OK) return status;
         if (is_slow(m, took, trip_ns)) break;
     }

@@ -72,8 +72,8 @@ static uint64_t femtoseconds(double seconds)
 void rt_rivals_measure(ringtree_comm *comm, const struct rt_rivals *rivals, uint32_t each_ms, struct rt_trial *trials,
                        struct rt_calibration *found, uint32_t *failed)
 {
-    /* All begin together. The k-th trial has until k times as long from here, when both ends are through with those before
-     * it, whatever became of them. */
+    /* All begin together. The k-th trial has until k times as long from here, when both ends are through with those
+     * before it, whatever became of them. */
     uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock);
     *failed = 0;
     for (uint32_t d = 0; d < RT_DISTANCES; d++)

@@ -101,8 +101,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
         "blocks of all_gather, all_to_all and gather are copied straight between processes (process_vm_readv and "
         "writev); on: wherever the kernel allows it; empty: where it is also fast"),
     [RT_CALIBRATE] = CHOICE("CALIBRATE", "off cached always",
-        "whether the planner's links are measured at the start; empty: once for each machine and placement, then "
-        "kept in RINGTREE_CACHE_DIR, and links between machines at every start, too; cached: only what was kept is used; "
+        "whether the planner's links are measured at the start; empty: once for each machine and placement, then kept "
+        "in RINGTREE_CACHE_DIR, and links between machines at every start, too; cached: only what was kept is used; "
         "always: measured each time; off: as the table has them"),
     [RT_CALIBRATE_MS] = NUMBER("CALIBRATE_MS", "ms", "20", 1, 10000,
         "about as long as measuring links at the start may take, and once more where transports compete; a slow link "

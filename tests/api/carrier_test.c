@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* LeakSanitizer's tracer crashes at times in processes whose UCX has no way to others (gcc 12): it does not run there. */
+/* LeakSanitizer's tracer crashes at times in processes whose UCX has no way to others (gcc 12). */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {

@@ -329,6 +329,9 @@ static void fork_between(struct rank *self)
 
 TEST(a_forked_child_is_refused_its_parents_communicator_and_may_make_its_own)
 {
+#ifdef __SANITIZE_THREAD__
+    SKIP("ThreadSanitizer starts no threads in a forked child");
+#endif
     RANKS(fork_between, .ranks = 3, .processes = 3);
     RANKS(fork_between, .ranks = 3, .processes = 3, .transports = "tcp");
 }

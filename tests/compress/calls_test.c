@@ -222,7 +222,7 @@ static void shared_state(struct rank *self)
         CHECK_EQ(ringtree_group_begin(self->comm), RINGTREE_OK);
         CHECK_EQ(reduce(self, in, out, &codec, state), RINGTREE_OK);
         CHECK_EQ(ringtree_group_end(self->comm, &request), RINGTREE_OK);
-        CHECK_EQ(ringtree_barrier(self->comm, NULL), RINGTREE_OK); /* its operation has ended by then, the request not */
+        CHECK_EQ(ringtree_barrier(self->comm, NULL), RINGTREE_OK); /* its operation has ended, the request not */
         CHECK_EQ(reduce(self, in, other, &codec, state), RINGTREE_INVALID_ARGUMENT);
         CHECK_EQ(ringtree_wait(&request), RINGTREE_OK);
         CHECK_EQ(reduce(self, in, other, &codec, state), RINGTREE_OK);
