@@ -2,9 +2,9 @@
  * A link between two ranks, measured by messages: short ones there and back for the latency, then some long ones in a
  * row for the time of a byte. The least counts, since everything that disturbs makes it longer; but a second row is
  * waited for wherever there is time, since a link with a limit often lets the first bytes through faster. The time
- * begins when the link is open. The first of the two
- * leads: each message that it sends begins with what comes next, so that it alone watches the clock. The other one
- * leaves the first's core for the while, if the scheduler has put both on one; what they took there does not count.
+ * begins when the link is open. The first of the two leads: each message that it sends begins with what comes next, so
+ * that it alone watches the clock. The other one leaves the first's core for the while, if the scheduler has put both
+ * on one; what they took there does not count.
  */
 #include "calibrate.h"
 #include <sched.h>

@@ -2,6 +2,7 @@
 #include "carrier.h"
 #include "engine.h"
 #include "base/log.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,16 @@ void rt_carriers_guess(struct rt_carrier_costs *costs)
 
 /* ---- the setting */
 
+static void append(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t capacity, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, capacity - used, format, args);
+    va_end(args);
+}
+
 static uint32_t carrier_named(const char *name)
 {
     uint32_t t = 0;
@@ -34,12 +45,8 @@ static uint32_t carrier_named(const char *name)
 
 static const char *known_carriers(char *text, size_t capacity)
 {
-    size_t used = 0;
     text[0] = '\0';
-    for (size_t t = 0; t < RT_CARRIERS; t++) {
-        const int n = snprintf(text + used, capacity - used, "%s%s", t ? ", " : "", rt_carriers[t]->name);
-        if (n > 0 && (size_t)n < capacity - used) used += (size_t)n;
-    }
+    for (size_t t = 0; t < RT_CARRIERS; t++) append(text, capacity, "%s%s", t ? ", " : "", rt_carriers[t]->name);
     return text;
 }
 
@@ -169,16 +176,6 @@ static uint32_t first_listed(const struct rt_engine *engine, uint32_t peer)
         if (t < RT_CARRIERS && takes_part(engine, t, peer)) return t;
     }
     return RT_CARRIERS;
-}
-
-static void append(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t capacity, const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, capacity - used, format, args);
-    va_end(args);
 }
 
 /* Why transport t is not among the candidates for that peer. */

@@ -39,7 +39,7 @@ uint64_t rt_carriers_balance(const struct rt_engine *engine);
 ringtree_status rt_carriers_meet(struct rt_engine *engine, struct rt_error *error);
 
 enum rt_distance rt_carrier_distance(const struct rt_engine *engine, uint32_t peer);
-/* "tcp: 8 B 4.0 us, 1 MiB 130 us (measured); not ucx: 8 B 8.4 us, 1 MiB 131 us (measured); verbs: no RDMA device" */
+/* "tcp, the least cost: 8 B 4.0 us, 1 MiB 130.0 us (measured); shm: RINGTREE_TRANSPORTS leaves it out; ucx: ..." */
 const char *rt_carrier_text(const struct rt_engine *engine, uint32_t peer, char *text, size_t capacity);
 /* "8 B 4.0 us, 1 MiB 130.0 us" */
 const char *rt_carrier_cost_text(const struct rt_link_guess *cost, char *text, size_t capacity);

@@ -1,37 +1,10 @@
 /* Tables and measurements of links: what is believed, what is not, and that all ranks plan by the same. */
+#include "cache.h"
 #include "ranks.h"
-#include "test.h"
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define IS(call, wanted) CHECK_EQ(call, wanted)
-#define MOST 4096
-
-static char directory[64], cache_setting[128];
-
-static void make_directory(void)
-{
-    strcpy(directory, "/tmp/ringtree-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
-    snprintf(cache_setting, sizeof cache_setting, "RINGTREE_CACHE_DIR=%s/cache", directory);
-}
-
-/* The file in the cache; false: there is none. */
-static bool find_file(char path[MOST])
-{
-    char cache[128];
-    snprintf(cache, sizeof cache, "%s/cache", directory);
-    DIR *dir = opendir(cache);
-    bool found = false;
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.') {
-            snprintf(path, MOST, "%s/%s", cache, entry->d_name);
-            found = true;
-        }
-    if (dir) closedir(dir);
-    return found;
-}
 
 static void write_text(const char *path, const char *text)
 {

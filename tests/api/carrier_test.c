@@ -1,7 +1,6 @@
 /* Which transport carries a link: by cost, by the order of a list, by what both ends have; and that all ranks agree. */
+#include "cache.h"
 #include "ranks.h"
-#include "test.h"
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,27 +10,6 @@ int __lsan_is_turned_off(void)
 {
     const char *ways = getenv("UCX_TLS");
     return ways && !strcmp(ways, "self");
-}
-
-#define MOST 4096
-
-static char directory[64], cache_setting[128];
-
-static void make_directory(void)
-{
-    strcpy(directory, "/tmp/ringtree-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
-    snprintf(cache_setting, sizeof cache_setting, "RINGTREE_CACHE_DIR=%s", directory);
-}
-
-static bool find_file(char path[MOST])
-{
-    DIR *dir = opendir(directory);
-    bool found = false;
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.') found = snprintf(path, MOST, "%s/%s", directory, entry->d_name) > 0;
-    if (dir) closedir(dir);
-    return found;
 }
 
 /* The first two links that the plan explains, and that they work. The argument is what every rank has to say. */

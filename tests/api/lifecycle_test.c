@@ -1,8 +1,8 @@
 /* Start and end many times, in many shapes: nothing is left behind; split; abort. */
+#include "entries.h"
 #include "ranks.h"
 #include "test.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,15 +12,6 @@
 #else
 #define SANITIZED 0
 #endif
-
-static uint32_t entries(const char *path)
-{
-    uint32_t count = 0;
-    DIR     *directory = opendir(path);
-    while (directory && readdir(directory)) count++;
-    if (directory) closedir(directory);
-    return count;
-}
 
 static long resident_pages(void)
 {
@@ -77,13 +68,13 @@ static void cycles(struct rank *self)
     struct cycle   cycle = { .failed = 0 };
     for (uint32_t i = 0; i < 20; i++) one_cycle(&cycle);
     ranks_sleep_ms(200); /* a meeting's thread ends by itself a moment after its communicator is complete */
-    const uint32_t descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+    const int descriptors = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
     const long     pages = resident_pages();
     for (uint32_t i = 0; i < times; i++) one_cycle(&cycle);
     ranks_sleep_ms(200);
     CHECK_EQ(atomic_load(&cycle.failed), 0);
-    CHECK_EQ(entries("/proc/self/fd"), descriptors);
-    CHECK_EQ(entries("/proc/self/task"), threads);
+    CHECK_EQ(count_entries("/proc/self/fd"), descriptors);
+    CHECK_EQ(count_entries("/proc/self/task"), threads);
     CHECK_THAT(SANITIZED || resident_pages() < pages + 512, "memory grew from %ld to %ld pages", pages,
                resident_pages());
 }

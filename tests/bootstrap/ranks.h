@@ -4,8 +4,8 @@
 #define RT_TEST_RANKS_H
 
 #include "bootstrap/control.h"
+#include "entries.h"
 #include "test.h"
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -154,18 +154,6 @@ static inline void rank_reap(const pid_t *pids, uint32_t n, uint32_t killed)
         if (r != killed)
             CHECK_THAT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %u ended with %d", r, status);
     }
-}
-
-static inline int count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    int n = 0;
-
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
 }
 
 #endif

@@ -2,9 +2,9 @@
  * A small host in NCCL's place: loads the plugin, connects two processes by a handle that goes through shared memory,
  * moves data and compares it, with each version of the table; then what goes wrong.
  */
+#include "entries.h"
 #include "nccl-net/nccl_net.h"
 #include "test.h"
-#include <dirent.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -306,15 +306,6 @@ TEST(two_processes_exchange_messages_over_ucx)
     run_with("RINGTREE_TRANSPORTS", "ucx", "two_processes_exchange_messages_with_version_11");
 }
 
-static int count_descriptors(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    int count = 0;
-    while (directory && readdir(directory)) count++;
-    if (directory) closedir(directory);
-    return count;
-}
-
 /* NCCL asks no more for the first of two connections, which nobody accepts. */
 TEST(a_connection_that_was_given_up_is_closed)
 {
@@ -327,13 +318,13 @@ TEST(a_connection_that_was_given_up_is_closed)
     CHECK_EQ(host_listen(&h, first, &listener[0]), NCCL_SUCCESS);
     CHECK_EQ(host_listen(&h, second, &listener[1]), NCCL_SUCCESS);
     CHECK_EQ(host_connect(&h, first, &comm), NCCL_SUCCESS);
-    const int one_open = count_descriptors();
+    const int one_open = count_entries("/proc/self/fd");
     usleep(100000);
     CHECK_EQ(host_connect(&h, second, &comm), NCCL_SUCCESS);
-    CHECK_THAT(count_descriptors() > one_open, "nothing was opened for the second, so this shows nothing");
+    CHECK_THAT(count_entries("/proc/self/fd") > one_open, "nothing was opened for the second, so this shows nothing");
     usleep(250000);
     CHECK_EQ(host_connect(&h, second, &comm), NCCL_SUCCESS);
-    CHECK_EQ(count_descriptors(), one_open);
+    CHECK_EQ(count_entries("/proc/self/fd"), one_open);
     host_close(&h, h.t->close_listen, listener[0]);
     host_close(&h, h.t->close_listen, listener[1]);
 }

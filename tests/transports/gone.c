@@ -1,6 +1,6 @@
 /* Checks with an end that is closed, or never comes. A closed link is what a killed process leaves of a connection. */
 #include "checks.h"
-#include <dirent.h>
+#include "entries.h"
 #include <sched.h>
 
 static const char *one_through(struct pair *pair)
@@ -169,15 +169,6 @@ const char *check_flushed(struct pair *pair)
     return NULL;
 }
 
-static int descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-    while (dir && readdir(dir)) n++;
-    if (dir) closedir(dir);
-    return n;
-}
-
 /* `steps` rounds of whatever comes next, then both ends are closed, the one or the other first. */
 static const char *stop_after(const struct fixture *fixture, uint64_t steps, bool out_first)
 {
@@ -211,9 +202,9 @@ const char *check_closing(struct pair *pair)
     const struct fixture *fixture = pair->fixture;
     const char *verdict = NULL;
     pair_close(pair);
-    const int before = descriptors();
+    const int before = count_entries("/proc/self/fd");
     for (uint64_t steps = 0; steps < 40 && !verdict; steps++) verdict = stop_after(fixture, steps, steps % 2);
-    const int after = descriptors();
+    const int after = count_entries("/proc/self/fd");
     if (!verdict && after != before) verdict = wrong("%d descriptors before, %d after", before, after);
     struct rt_link *unopened = calloc(1, fixture->transport->link_size);
     unopened->transport = fixture->transport;
