@@ -82,10 +82,7 @@ void rt_parked_end(struct rt_control *c)
 
 /* A message of one byte that has room for a descriptor beside it. */
 struct fd_message {
-    union {
-        char           bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     char          byte;
     struct iovec  data;
     struct msghdr head;
@@ -95,8 +92,8 @@ static void fd_message_init(struct fd_message *m)
 {
     memset(m, 0, sizeof(*m));
     m->data = (struct iovec){ &m->byte, 1 };
-    m->head = (struct msghdr){ .msg_iov = &m->data, .msg_iovlen = 1, .msg_control = m->control.bytes,
-                               .msg_controllen = sizeof(m->control.bytes) };
+    m->head = (struct msghdr){ .msg_iov = &m->data, .msg_iovlen = 1, .msg_control = m->control,
+                               .msg_controllen = sizeof(m->control) };
 }
 
 static void hand_over(int connection, int fd)
