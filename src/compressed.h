@@ -7,8 +7,7 @@
 
 /*
  * `spent`: the last call sent the residual exactly, so it counts as zero; it is cleared before it is read again, since
- * it is the input of a collective that may still run. After a call that failed it stays held until it is loaded or
- * reset.
+ * it is the input of a collective that may still run.
  */
 struct ringtree_codec_state {
     uint64_t                  live;
@@ -17,12 +16,15 @@ struct ringtree_codec_state {
     uint64_t                  calls;
     ringtree_codec_kind       last_kind;
     bool                      spent, left; /* left: the residual may be other than zero */
-    struct rt_lent            lent;        /* to a call that is not finished */
+    struct rt_lent            lent;        /* to a call that is not finished; spoilt until it is loaded or reset */
 };
 #define RT_STATE_LIVE UINT64_C(0x52696e67636f6465)
 
-#define RT_STATE_HELD \
-    "a call with this state is not finished, or failed: then load what was saved before it, or reset it"
+/* Takes it for a call or for a look at it: false while somebody has it. *was: what it is to be again afterwards. */
+bool rt_state_take(ringtree_codec_state *state, int *was);
+void rt_state_give(ringtree_codec_state *state, int is);
+/* In words why it was not taken, or not in that state. */
+const char *rt_state_words(int is);
 
 void rt_state_settle(ringtree_codec_state *state);
 

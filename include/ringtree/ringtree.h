@@ -449,20 +449,21 @@ typedef struct ringtree_codec_state ringtree_codec_state;
  * Zeroed, for `count` elements: those of the array that this rank gives (all blocks in reduce_scatter, one in
  * all_gather). Keeps what `codec` needs: its flags and momentum count, not its kind. Owned by the caller, who ends it
  * with ringtree_codec_state_free(). It belongs to a call from its start until its request is finished: another call
- * with it, or saving it, is RINGTREE_INVALID_ARGUMENT until then.
+ * with it, or saving, loading or resetting it, is RINGTREE_INVALID_ARGUMENT until then. Freed meanwhile, it lasts until
+ * the call is over.
  * RINGTREE_INVALID_ARGUMENT or RINGTREE_NO_MEMORY; the sentence is in ringtree_last_error(NULL).
  */
 ringtree_status ringtree_codec_state_create(ringtree_codec_state **state, size_t count, const ringtree_codec *codec);
 void ringtree_codec_state_free(ringtree_codec_state *state); /* NULL is accepted */
 
-/* As just created. */
-void ringtree_codec_state_reset(ringtree_codec_state *state);
+/* As just created. RINGTREE_INVALID_ARGUMENT: a call has it, or it is no state; see ringtree_last_error(NULL). */
+ringtree_status ringtree_codec_state_reset(ringtree_codec_state *state);
 
 /*
  * To bytes and back, for checkpoints: a run that loads what was saved goes on to the bit. Save needs
  * ringtree_codec_state_bytes() of room. Load takes bytes of a state made for the same count and codec, and checks
  * version, shape and a hash; after RINGTREE_INVALID_ARGUMENT (ringtree_last_error(NULL)) the state is as before.
- * After a failed collective, load the state that was saved before it.
+ * After a failed collective wait for its request, then load the state that was saved before it, or reset it.
  */
 size_t ringtree_codec_state_bytes(const ringtree_codec_state *state);
 ringtree_status ringtree_codec_state_save(ringtree_codec_state *state, void *bytes, size_t capacity);
