@@ -49,6 +49,7 @@ struct told { /* by every rank to all; only rank 0's calibration counts, and tho
     struct rt_rivals      rivals;
     uint32_t              failed; /* transports that carried nothing */
     uint32_t              connections; /* RINGTREE_TCP_SOCKETS */
+    uint32_t              mbit; /* of the interface to other machines, as the system tells */
     struct rt_calibration calibration;
     char                  text[400];
 };
@@ -66,11 +67,13 @@ static ringtree_status compare(const ringtree_comm *comm, const struct told *all
     return RINGTREE_OK;
 }
 
-static void adapt(struct rt_costs *costs, const struct rt_calibration *c)
+static void adapt(struct rt_planner *planner, const struct rt_calibration *c)
 {
+    struct rt_costs *costs = &planner->costs;
     for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
         if (!c->latency_fs[kind] || !c->byte_fs[kind]) continue;
         const struct rt_link_measured m = { (double)c->latency_fs[kind] * 1e-15, (double)c->byte_fs[kind] * 1e-15 };
+        planner->measured[kind] = true;
         rt_costs_adapt(costs, (enum rt_link_kind)kind, &m);
         rt_log(RT_LOG_INFO, "link %s: %.2f us, %.2f GB/s one way; the planner reckons with %.2f us",
                rt_link_kind_name((enum rt_link_kind)kind), m.latency * 1e6, 1e-9 / m.byte,
@@ -79,6 +82,17 @@ static void adapt(struct rt_costs *costs, const struct rt_calibration *c)
     if (c->byte_fs[RT_FLOW] && c->byte_fs[RT_LINK_NETWORK])
         rt_costs_narrow(costs, RT_LINK_NETWORK,
                         (double)c->byte_fs[RT_FLOW] / (double)c->byte_fs[RT_LINK_NETWORK]);
+}
+
+/* The slowest interface that any rank uses is the network's. A table that somebody measured needs no assumption. */
+static void assume(ringtree_comm *comm, const struct told *all)
+{
+    struct rt_planner *planner = &comm->planner;
+    planner->assumed = planner->sites.between == RT_LINK_NETWORK && !planner->measured[RT_LINK_NETWORK] &&
+                       !comm->settings.text[RT_TUNE_FILE][0];
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (all[r].mbit && (!planner->mbit || all[r].mbit < planner->mbit)) planner->mbit = all[r].mbit;
+    if (planner->assumed) rt_assume_network(&planner->costs, planner->mbit, rt_on_one_machine(comm));
 }
 
 /* How many connections links between nodes have from now on, as rank 0 is set to or by costs. */
@@ -201,6 +215,8 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     struct told mine = { .table = rt_costs_hash(&comm->planner.costs), .status = local->status };
     mine.measures = may_measure(comm);
     mine.connections = (uint32_t)comm->settings.number[RT_TCP_SOCKETS];
+    if (comm->planner.sites.between == RT_LINK_NETWORK)
+        mine.mbit = rt_interface_mbit(rt_control_places(comm->control)[comm->rank].address[0].interface);
     memcpy(mine.text, local->text, sizeof mine.text - 1);
     rt_fingerprint(comm, what);
     rt_rivals_find(comm, &mine.rivals);
@@ -217,7 +233,8 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     else status = rt_rivals_choose(comm, &all[0].calibration, 0, error);
     if (status == RINGTREE_OK && knows && measures) status = look_again(comm, what, &mine, all, error);
     if (status != RINGTREE_OK) return status;
-    adapt(&comm->planner.costs, &all[0].calibration);
+    adapt(&comm->planner, &all[0].calibration);
+    assume(comm, all);
     spread(comm, all[0].connections);
     return status;
 }

@@ -36,6 +36,14 @@ ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, bool
  * node; or rank 0 and the first on another node. false: there is none. */
 bool rt_calibrate_pair(const ringtree_comm *comm, bool inside, uint32_t *first, uint32_t *second);
 
+/* ---- links between machines that were not measured (calibrate_assumed.c) */
+
+/* As the system tells; 0: it does not. */
+uint32_t rt_interface_mbit(const char *interface);
+bool rt_on_one_machine(const ringtree_comm *comm);
+/* mbit 0: as the table has it. */
+void rt_assume_network(struct rt_costs *costs, uint32_t mbit, bool one_machine);
+
 /*
  * Whether a link between machines carries more over 2, 4, ... connections than over one. Where it does *found has of
  * the link what many take for a byte, and of RT_FLOW what one takes. Collective; only the rank that measured has any.

@@ -33,8 +33,10 @@ static double try_one(ringtree_comm *comm, struct rt_trial *trial, bool leads, u
     const uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock) + RT_TRIAL_CONNECT_MS * UINT64_C(1000000);
     const ringtree_status status = rt_trial_run(trial, comm->engine, &rt_transport_tcp, peer, leads,
                                                 most_ms * UINT64_C(100000), end_ns, &cost, &error);
-    if (status != RINGTREE_OK) rt_log(RT_LOG_INFO, "%u connections were not measured: %s", trial->connections, error.text);
-    else if (leads) rt_log(RT_LOG_INFO, "%u connections: %.2f GB/s one way", trial->connections, 1e-9 / cost.byte);
+    if (status == RINGTREE_OK && leads)
+        rt_log(RT_LOG_INFO, "%u connections: %.2f GB/s one way", trial->connections, 1e-9 / cost.byte);
+    if (status != RINGTREE_OK)
+        rt_log(RT_LOG_INFO, "%u connections were not measured: %s", trial->connections, error.text);
     return status == RINGTREE_OK ? cost.byte : 0;
 }
 

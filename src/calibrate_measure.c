@@ -188,7 +188,8 @@ static ringtree_status measure_pair(ringtree_comm *comm, bool inside, uint32_t m
     uint32_t first, second;
     const struct rt_place *places = rt_control_places(comm->control);
     const uint8_t kind = inside ? comm->planner.sites.inside : comm->planner.sites.between;
-    if (!rt_calibrate_pair(comm, inside, &first, &second) || (comm->rank != first && comm->rank != second)) return RINGTREE_OK;
+    if (!rt_calibrate_pair(comm, inside, &first, &second)) return RINGTREE_OK;
+    if (comm->rank != first && comm->rank != second) return RINGTREE_OK;
     struct meter m = { comm, comm->rank == first ? second : first,
                        (uint64_t)most_ms * 1000000, 0, LONG, malloc(LONG),
                        places[first].machine_key == places[second].machine_key, kind == RT_LINK_NETWORK };
@@ -204,7 +205,8 @@ ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, bool
                                      struct rt_calibration *found)
 {
     uint32_t first, second;
-    const bool both = !only_between && rt_calibrate_pair(comm, true, &first, &second) && rt_calibrate_pair(comm, false, &first, &second);
+    const bool both = !only_between && rt_calibrate_pair(comm, true, &first, &second) &&
+                      rt_calibrate_pair(comm, false, &first, &second);
     const uint32_t each_ms = both && most_ms > 1 ? most_ms / 2 : most_ms;
     memset(found, 0, sizeof *found);
     ringtree_status status = only_between ? RINGTREE_OK : measure_pair(comm, true, each_ms, found);

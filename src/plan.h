@@ -31,6 +31,8 @@ struct rt_planner {
     ringtree_tuner      tuner;
     void               *tuner_context;
     bool                asking; /* the tuner, right now */
+    bool                measured[RT_LINK_KINDS], assumed; /* what is believed of links; `assumed`: of the network */
+    uint32_t            mbit; /* by which it is assumed; 0: nobody told */
     char                transports[64]; /* by which this rank reaches the others, once asked for */
     uint64_t            calls; /* collectives, where RINGTREE_REVIEW_EVERY counts them */
     struct rt_kept_plan kept[RINGTREE_COLLECTIVE_COUNT][RT_PLANS_KEPT];

@@ -160,6 +160,16 @@ static void say_carriers(struct text *out, const ringtree_comm *comm)
     }
 }
 
+/* How the planner knows what it says of a link. */
+static void say_origin(struct text *out, const struct rt_planner *planner, enum rt_link_kind kind)
+{
+    if (planner->measured[kind]) say(out, "measured)\n");
+    else if (kind != RT_LINK_NETWORK || !planner->assumed) say(out, "as the table has it)\n");
+    else if (planner->costs.link[kind].wire_byte <= 0) say(out, "assumed of namespaces on one machine)\n");
+    else if (planner->mbit) say(out, "assumed of an interface of %u Mbit/s)\n", planner->mbit);
+    else say(out, "assumed, no interface tells its speed)\n");
+}
+
 static void say_places(struct text *out, ringtree_comm *comm)
 {
     const struct rt_sites *s = &comm->planner.sites;
@@ -167,8 +177,9 @@ static void say_places(struct text *out, ringtree_comm *comm)
     say(out, "among %u ranks on %u node%s, transport %s, %u rank%s on %u core%s of the most crowded machine\n",
         comm->nranks, s->nodes, s->nodes == 1 ? "" : "s", transports_of(comm),
         s->crowd, s->crowd == 1 ? "" : "s", s->cores, s->cores == 1 ? "" : "s");
-    say(out, "slowest link: %s, %.2f us, %.2f GB/s\n", rt_link_kind_name(link.kind), link.latency_s * 1e6,
+    say(out, "slowest link: %s, %.2f us, %.2f GB/s (", rt_link_kind_name(link.kind), link.latency_s * 1e6,
         link.bytes_per_s / 1e9);
+    say_origin(out, &comm->planner, link.kind);
     say_carriers(out, comm);
 }
 

@@ -1,6 +1,6 @@
 /*
  * What a call would take if another transport carried the links between nodes. Which one does is chosen once for a
- * communicator (engine/carrier.h), since links are opened once; here it is only told what the choice is worth to a call.
+ * communicator (engine/carrier.h), since links are opened once; here it is told what the choice is worth to a call.
  */
 #include "comm.h"
 #include <stdio.h>
