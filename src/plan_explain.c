@@ -216,10 +216,17 @@ static void say_connections(struct text *out, const ringtree_comm *comm, ringtre
                                                            : "no measurement says that more carry more");
 }
 
-static const char *reason(const ringtree_comm *comm)
+static const char *reason(const ringtree_comm *comm, const ringtree_way *ways, size_t number)
 {
+    double chosen = 0, least = 0;
     if (comm->settings.text[RT_ALGORITHM][0]) return " (RINGTREE_ALGORITHM is set)";
-    return comm->planner.tuner ? " (ringtree_set_tuner() was called)" : ": the least predicted";
+    if (comm->planner.tuner) return " (ringtree_set_tuner() was called)";
+    for (size_t i = 0; i < number; i++) {
+        if (ways[i].refusal) continue;
+        if (ways[i].chosen) chosen = ways[i].seconds;
+        if (least == 0 || ways[i].seconds < least) least = ways[i].seconds;
+    }
+    return chosen > least ? ": none is predicted to be clearly faster" : ": the least predicted";
 }
 
 /* Exact calls need no more; whoever may compress reads on. */
@@ -262,7 +269,7 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     rt_plan_say_rivals(comm, collective, count * ringtree_type_size(type), root_of(collective), out.at, out.left);
     out.left -= strlen(out.at);
     out.at += strlen(out.at);
-    say(&out, "* chosen%s\n", reason(comm));
+    say(&out, "* chosen%s\n", reason(comm, ways, number));
     say_codec(&out, comm, collective, count, type);
     return RINGTREE_OK;
 }
