@@ -9,6 +9,8 @@
 
 /* ---- the table */
 
+#define REMEDY "ringtree-tune -o FILE writes one"
+
 static ringtree_status read_table(struct rt_costs *costs, int fd, const char *path, struct rt_error *error)
 {
     char *text = malloc(RT_COST_TEXT_MOST + 1);
@@ -19,10 +21,13 @@ static ringtree_status read_table(struct rt_costs *costs, int fd, const char *pa
         got = read(fd, text + length, RT_COST_TEXT_MOST + 1 - length);
         if (got > 0) length += (size_t)got;
     }
-    ringtree_status status = got < 0 ? rt_fail(error, RINGTREE_INVALID_SETTING,
-                                               "RINGTREE_TUNE_FILE: \"%s\" cannot be read: %s", path,
-                                               rt_errno_words(errno))
-                                     : rt_costs_read(costs, text, length, path, error);
+    struct rt_error wrong;
+    ringtree_status status;
+    if (got < 0)
+        status = rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TUNE_FILE: \"%s\" cannot be read: %s; " REMEDY,
+                         path, rt_errno_words(errno));
+    else if ((status = rt_costs_read(costs, text, length, path, &wrong)) != RINGTREE_OK)
+        rt_fail(error, status, "RINGTREE_TUNE_FILE: %s; " REMEDY, wrong.text);
     free(text);
     return status;
 }
@@ -34,8 +39,8 @@ static ringtree_status load_table(const ringtree_comm *comm, struct rt_costs *co
     if (!path[0]) return RINGTREE_OK;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TUNE_FILE: \"%s\" cannot be opened: %s", path,
-                       rt_errno_words(errno));
+        return rt_fail(error, RINGTREE_INVALID_SETTING, "RINGTREE_TUNE_FILE: \"%s\" cannot be opened: %s; "
+                       REMEDY, path, rt_errno_words(errno));
     ringtree_status status = read_table(costs, fd, path, error);
     close(fd);
     return status;

@@ -178,10 +178,17 @@ static void say_way(struct text *out, const ringtree_way *way)
             way->dominant, way->rounds, way->bytes, way->lanes, way->lanes == 1 ? "" : "s");
 }
 
-static const char *reason(const ringtree_comm *comm)
+static const char *reason(const ringtree_comm *comm, const ringtree_way *ways, size_t number)
 {
+    double chosen = 0, least = 0;
     if (comm->settings.text[RT_ALGORITHM][0]) return " (RINGTREE_ALGORITHM is set)";
-    return comm->planner.tuner ? " (ringtree_set_tuner() was called)" : ": the least predicted";
+    if (comm->planner.tuner) return " (ringtree_set_tuner() was called)";
+    for (size_t i = 0; i < number; i++) {
+        if (ways[i].refusal) continue;
+        if (ways[i].chosen) chosen = ways[i].seconds;
+        if (least == 0 || ways[i].seconds < least) least = ways[i].seconds;
+    }
+    return chosen > least ? ": none is predicted to be clearly faster" : ": the least predicted";
 }
 
 /* Exact calls need no more; whoever may compress reads on. */
@@ -219,7 +226,7 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
         if (ways[i].chosen) slice = ways[i].slice_bytes;
     }
     if (slice) say(&out, "slices of up to %zu bytes\n", slice);
-    say(&out, "* chosen%s\n", reason(comm));
+    say(&out, "* chosen%s\n", reason(comm, ways, number));
     say_codec(&out, comm, collective, count, type);
     return RINGTREE_OK;
 }
