@@ -194,7 +194,7 @@ struct rt_kept_plan *rt_plan_kept(ringtree_comm *comm, ringtree_collective colle
 void rt_plan_forget(ringtree_comm *comm)
 {
     memset(comm->planner.kept, 0, sizeof comm->planner.kept);
-    comm->again.count = 0;
+    comm->again.call.count = 0;
 }
 
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
