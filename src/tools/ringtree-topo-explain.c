@@ -1,7 +1,7 @@
 /*
  * explain: the time that the planner predicts for every way of a collective by every transport, on this machine or one
- * that is only described, for up to 65,536 ranks. Where the machine has GPUs they are the ranks, and their links are the
- * graph's; of cores the links within a machine are the table's.
+ * that is only described, for up to 65,536 ranks. Where the machine has GPUs they are the ranks, and their links are
+ * the graph's; of cores the links within a machine are the table's.
  */
 #include "ringtree-topo.h"
 #include "calibrate.h"
@@ -200,7 +200,8 @@ static uint32_t predict(struct world *world, ringtree_collective collective, siz
 {
     const struct carrier within = { .name = world->inside };
     uint32_t count = 1;
-    answers[0] = (struct answer){ "shared", world->sites.direct ? NULL : "not all ranks share memory", "shm", 1, { 0 } };
+    const char *refusal = world->sites.direct ? NULL : "not all ranks share memory";
+    answers[0] = (struct answer){ "shared", refusal, "shm", 1, { 0 } };
     rt_cost_predict(&world->costs, &world->sites, collective, NULL, bytes, SLOT, 0, &answers[0].prediction);
     if (world->sites.nodes == 1) return count + predict_by(world, &within, collective, bytes, answers + count);
     for (uint32_t c = 0; c < world->carriers; c++)
