@@ -517,6 +517,14 @@ double ringtree_codec_bound(const ringtree_codec *codec, double peak);
 const char *ringtree_codec_name(ringtree_codec_kind kind);
 
 /*
+ * A codec from words with commas between, as options and files have it: its name ("q8", "topk:0.02", "auto"), after
+ * auto the kinds that it may take ("auto,q8,topk,feedback"), and the flags stochastic, int8, feedback, reselect,
+ * force, small, ring and tree (the last two with force); the rest is 0.
+ * RINGTREE_INVALID_ARGUMENT: no such word, or no such codec (ringtree_last_error(NULL)); *codec is then as it was.
+ */
+ringtree_status ringtree_codec_parse(ringtree_codec *codec, const char *text);
+
+/*
  * Write into `text` whether a call with this codec would compress, with what, and why: for auto the predicted time of
  * each kind. Collective with RINGTREE_CODEC_AUTO (the first call measures, some ms), else local.
  * ringtree_plan_explain() of float32 ends with this for RINGTREE_CODEC_AUTO.
