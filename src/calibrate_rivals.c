@@ -7,6 +7,7 @@
 const char *rt_measured_name(uint32_t index, char text[32])
 {
     if (index < RT_LINK_KINDS) return rt_link_kind_name((enum rt_link_kind)index);
+    if (index == RT_FLOW) return snprintf(text, 32, "connection"), text;
     const uint32_t rival = index - RT_LINK_KINDS;
     const enum rt_link_kind kind = rival % RT_DISTANCES == RT_WITHIN ? RT_LINK_LOOPBACK : RT_LINK_NETWORK;
     snprintf(text, 32, "%s-%s", rt_carriers[rival / RT_DISTANCES]->name, rt_link_kind_name(kind));
@@ -52,16 +53,19 @@ bool rt_rivals_unknown(const struct rt_rivals *rivals, const struct rt_calibrati
     return false;
 }
 
-/* What a trial may take beside the measurement, to connect above all: they follow each other, and together they stay
- * within half of what the other ranks wait for them. */
-#define CONNECT_MS 3000
+#define TRIAL_MS 3000
 
-static uint64_t connect_ms(const ringtree_comm *comm, const struct rt_rivals *rivals)
+uint64_t rt_trial_ms(const ringtree_comm *comm, uint32_t trials)
+{
+    const uint64_t most = comm->timeout_ms / (2 * (trials ? trials : 1));
+    return most < TRIAL_MS ? most : TRIAL_MS;
+}
+
+static uint32_t count_trials(const struct rt_rivals *rivals)
 {
     uint32_t trials = 0;
     for (uint32_t d = 0; d < RT_DISTANCES; d++) trials += (uint32_t)__builtin_popcount(rivals->carriers[d]);
-    const uint64_t most = comm->timeout_ms / (2 * (trials ? trials : 1));
-    return most < CONNECT_MS ? most : CONNECT_MS;
+    return trials;
 }
 
 static bool measure(ringtree_comm *comm, uint32_t t, uint32_t peer, uint32_t each_ms, uint64_t end_ns,
@@ -81,7 +85,7 @@ void rt_rivals_measure(ringtree_comm *comm, const struct rt_rivals *rivals, uint
     /* All begin together. The k-th trial has until k times as long from here, when both ends are through with those
      * before it, whatever became of them. */
     uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock);
-    const uint64_t each_ns = (each_ms + connect_ms(comm, rivals)) * UINT64_C(1000000);
+    const uint64_t each_ns = (each_ms + rt_trial_ms(comm, count_trials(rivals))) * UINT64_C(1000000);
     memset(losers, 0, sizeof *losers);
     for (uint32_t d = 0; d < RT_DISTANCES; d++)
         for (uint32_t t = 0; t < RT_CARRIERS; t++) {

@@ -4,15 +4,14 @@
 #include <sched.h>
 #include <string.h>
 
-#define IN_A_ROW   3 /* long messages, answered by a short one */
-#define FIRST_LONG (4 << 10) /* at any speed: a link that loses or reorders can take a second for 32 KiB */
-#define TRIPS      4000
-#define ROWS       12
-#define FEW_TRIPS  16
-#define FEW_ROWS   3
-#define ENOUGH_NS  UINT64_C(3000000) /* by then the scheduler has found a core for each of the two */
-#define SLOW_NS    UINT64_C(4000000) /* of a row: both slept in it, and who wakes is often moved to the other's core */
-#define FS_PER_NS  UINT64_C(1000000)
+#define IN_A_ROW  3 /* long messages, answered by a short one */
+#define TRIPS     4000
+#define ROWS      12
+#define FEW_TRIPS 16
+#define FEW_ROWS  3
+#define ENOUGH_NS UINT64_C(3000000) /* by then the scheduler has found a core for each of the two */
+#define SLOW_NS   UINT64_C(4000000) /* of a row: both slept in it, and who wakes is often moved to the other's core */
+#define FS_PER_NS UINT64_C(1000000)
 
 enum { END, TRIP, ROW };
 
@@ -87,7 +86,7 @@ static bool is_slow(const struct rt_meter *m, uint64_t took, uint64_t trip_ns)
 static ringtree_status lengthen(struct rt_meter *m, uint64_t trip_ns)
 {
     uint64_t took;
-    for (m->long_bytes = FIRST_LONG; m->long_bytes < RT_METER_BYTES; m->long_bytes *= 4) {
+    for (m->long_bytes = m->first_bytes; m->long_bytes < RT_METER_BYTES; m->long_bytes *= 4) {
         ringtree_status status = go(m, ROW, &took);
         /* once may be an accident */
         if (status == RINGTREE_OK && is_slow(m, took, trip_ns)) status = go(m, ROW, &took);

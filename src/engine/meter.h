@@ -16,6 +16,7 @@
 
 #define RT_METER_SHORT 64
 #define RT_METER_BYTES (256 << 10)
+#define RT_METER_FIRST (4 << 10) /* at an unknown speed: a link that loses or reorders can take a second for 32 KiB */
 
 struct rt_meter {
     /* Both wait. `data` of more than RT_METER_SHORT bytes may be borrowed as long as the link lives. */
@@ -26,6 +27,7 @@ struct rt_meter {
     uint64_t        most_ns;     /* for all, about; once more if nothing was measured by then */
     bool            cores_count; /* both are on one machine, and how fast the link is there depends on their cores */
     bool            any_speed; /* it may lose, reorder, or be slow: messages get longer while that is quick, a few do */
+    uint32_t        first_bytes; /* of the first long messages there */
     /* found; the leader's */
     bool            opened;              /* the first message was answered */
     uint64_t        latency_fs, byte_fs; /* 0: could not be measured */

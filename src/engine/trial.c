@@ -16,14 +16,32 @@ struct course {
     unsigned char     word[RT_METER_SHORT], memory[RT_METER_BYTES];
 };
 
-static struct rt_link *link_new(struct rt_engine *engine, const struct rt_transport *transport, uint32_t peer,
-                                bool sends)
+/* The links of messages have one connection, so several are tried on a collective's lane, which has none yet. Each
+ * number has its own, since the other end may open the next one before this end has closed the last. */
+static uint32_t lane_of(const struct rt_trial *trial)
+{
+    return trial->connections ? (uint32_t)__builtin_ctz(trial->connections) : RT_P2P_LANE;
+}
+
+static struct rt_link *link_new(const struct rt_trial *trial, struct rt_engine *engine,
+                                const struct rt_transport *transport, uint32_t peer, bool sends)
 {
     struct rt_link *link = calloc(1, transport->link_size);
     if (link)
         *link = (struct rt_link){ .transport = transport, .fabric = &engine->fabric, .peer = peer,
-                                  .lane = RT_P2P_LANE, .sender = sends };
+                                  .lane = lane_of(trial), .sender = sends };
     return link;
+}
+
+static ringtree_status open_both(const struct rt_trial *trial, struct rt_engine *engine, struct rt_error *error)
+{
+    const struct rt_transport *transport = trial->out->transport;
+    const uint32_t before = engine->fabric.connections;
+    if (trial->connections) engine->fabric.connections = trial->connections;
+    ringtree_status status = transport->open(trial->out, error);
+    if (status == RINGTREE_OK) status = transport->open(trial->in, error);
+    engine->fabric.connections = before;
+    return status;
 }
 
 static void link_drop(struct rt_link **link)
@@ -95,7 +113,7 @@ static ringtree_status settle(struct course *c)
 static ringtree_status give_slice(struct course *c, const void *data, uint32_t bytes)
 {
     struct rt_link *link = c->trial->out;
-    const struct rt_frame frame = { .sequence = c->sent, .root = RT_NONE, .lane = RT_P2P_LANE, .bytes = bytes };
+    const struct rt_frame frame = { .sequence = c->sent, .root = RT_NONE, .lane = (uint8_t)link->lane, .bytes = bytes };
     ringtree_status status;
     for (uint32_t looks = 0;; looks++) {
         status = is_stuck(c) ? RINGTREE_IN_PROGRESS : link->transport->send(link, &frame, data, c->error);
@@ -144,7 +162,7 @@ static ringtree_status take_slice(struct course *c, void *data, size_t bytes)
 static ringtree_status take(void *context, void *data, size_t bytes)
 {
     struct course *c = context;
-    ringtree_status status = RINGTREE_OK;
+    ringtree_status status = settle(c); /* the rest of what was given goes only while somebody sends it */
     for (size_t done = 0; done < bytes && status == RINGTREE_OK; done += c->slot_bytes) {
         const size_t left = bytes - done;
         status = take_slice(c, (unsigned char *)data + done, left < c->slot_bytes ? left : c->slot_bytes);
@@ -156,15 +174,15 @@ static ringtree_status links_open(struct rt_trial *trial, struct rt_engine *engi
                                   const struct rt_transport *transport, uint32_t peer, struct rt_error *error)
 {
     trial->memory = calloc(1, sizeof(struct course));
-    trial->out = link_new(engine, transport, peer, true);
-    trial->in = link_new(engine, transport, peer, false);
+    trial->out = link_new(trial, engine, transport, peer, true);
+    trial->in = link_new(trial, engine, transport, peer, false);
     if (!trial->memory || !trial->out || !trial->in)
         return rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory to try %s", engine->fabric.rank, transport->name);
-    const ringtree_status status = transport->open(trial->out, error);
-    return status == RINGTREE_OK ? transport->open(trial->in, error) : status;
+    return open_both(trial, engine, error);
 }
 
-/* Which cores the two are on disturbs all transports alike, and is left to the scheduler. */
+/* Which cores the two are on disturbs all transports alike, and is left to the scheduler. Only long messages go over
+ * several connections, and who tries those knows the link. */
 ringtree_status rt_trial_run(struct rt_trial *trial, struct rt_engine *engine, const struct rt_transport *transport,
                              uint32_t peer, bool leads, uint64_t most_ns, uint64_t end_ns, uint64_t *latency_fs,
                              uint64_t *byte_fs, struct rt_error *error)
@@ -179,7 +197,8 @@ ringtree_status rt_trial_run(struct rt_trial *trial, struct rt_engine *engine, c
     c->end_ns = end_ns;
     c->slot_bytes = (uint32_t)engine->slot_bytes;
     struct rt_meter m = { .give = give, .take = take, .context = c, .memory = c->memory, .most_ns = most_ns,
-                          .any_speed = true };
+                          .any_speed = true,
+                          .first_bytes = trial->connections ? RT_METER_BYTES : RT_METER_FIRST };
     status = leads ? rt_meter_lead(&m) : rt_meter_follow(&m);
     if (status == RINGTREE_OK) status = settle(c);
     trial->opened = m.opened;
