@@ -24,9 +24,10 @@ struct member { /* one thread */
     int                   status;
 };
 
-static int say_failure(uint32_t rank, ringtree_status status)
+/* The sentence says which rank it was, where that is known. */
+static int say_failure(const struct options *options, ringtree_status status)
 {
-    fprintf(stderr, "rank %u: %s: %s\n", rank, ringtree_status_name(status), ringtree_last_error(NULL));
+    fprintf(stderr, "%s: %s: %s\n", options->program, ringtree_status_name(status), ringtree_last_error(NULL));
     if (status == RINGTREE_TIMEOUT) return EXIT_TIMEOUT;
     return status == RINGTREE_INVALID_SETTING ? EXIT_USAGE : EXIT_LIBRARY;
 }
@@ -36,7 +37,7 @@ static void *run_member(void *context)
     struct member  *member = context;
     ringtree_comm  *comm;
     ringtree_status status = ringtree_init_id(&comm, member->id, member->nranks, member->rank, NULL);
-    member->status = status ? say_failure(member->rank, status) : run_rank(member->options, comm);
+    member->status = status ? say_failure(member->options, status) : run_rank(member->options, comm);
     return NULL;
 }
 
@@ -82,7 +83,7 @@ static int run_launched_threads(const struct options *options, ringtree_comm *pr
     const uint32_t  rank = ringtree_rank(processes), n = ringtree_size(processes);
     ringtree_id     id;
     ringtree_status status = rank == 0 ? ringtree_id_create(&id) : RINGTREE_OK;
-    if (status) return ringtree_abort(processes, "rank 0 could not make an id"), say_failure(0, status);
+    if (status) return ringtree_abort(processes, "rank 0 could not make an id"), say_failure(options, status);
     status = ringtree_broadcast(processes, &id, &id, sizeof(id), RINGTREE_UINT8, 0, NULL);
     if (status == RINGTREE_ABORTED) return EXIT_LIBRARY; /* rank 0 says why */
     if (status) return fprintf(stderr, "rank %u: %s\n", rank, ringtree_last_error(processes)), EXIT_LIBRARY;
@@ -98,7 +99,7 @@ static int run_launched(const struct options *options)
     }
     ringtree_comm  *comm;
     ringtree_status status = ringtree_init(&comm);
-    if (status) return say_failure(0, status);
+    if (status) return say_failure(options, status);
     if (options->threads == 1) return run_rank(options, comm);
     int ended = run_launched_threads(options, comm);
     ringtree_destroy(comm);
@@ -119,7 +120,7 @@ static int run_child(const struct options *options, int id_pipe, int ready, uint
         link_settings(options, process);
         ringtree_comm  *comm;
         ringtree_status status = ringtree_init(&comm);
-        return status ? say_failure(process, status) : run_rank(options, comm);
+        return status ? say_failure(options, status) : run_rank(options, comm);
     }
     return run_threads(options, &id, process, options->processes);
 }

@@ -28,7 +28,7 @@ static void lend(ringtree_request *request, struct rt_call *call)
 }
 
 /* Groups note operations and start them later; everybody else starts at once. */
-static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation, const struct rt_direct *begun,
+static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation, bool begun,
                              ringtree_request **request)
 {
     operation->next = NULL;
@@ -47,7 +47,7 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
     ringtree_request *mine = operation->request;
     lend(mine, &operation->call);
     rt_engine_lock(comm->engine);
-    if (begun) rt_engine_resume(comm->engine, operation, begun);
+    if (begun) rt_engine_resume(comm->engine, operation);
     else rt_engine_start(comm->engine, operation);
     rt_engine_unlock(comm->engine);
     return rt_request_hand(comm, mine, request);
@@ -73,38 +73,63 @@ static bool is_alone(const ringtree_comm *comm)
     return !comm->grouping && !engine->first && !engine->transfers && !engine->progress_thread_runs;
 }
 
-static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, const struct rt_direct *begun)
+static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, const struct rt_direct *direct)
 {
     struct rt_operation *operation = rt_engine_operation(comm->engine);
     if (!operation) return give_up(comm, no_memory(comm));
     operation->method = RT_BY_DIRECT;
     operation->call = *call;
-    return begin(comm, operation, begun, NULL);
+    operation->direct = *direct;
+    return begin(comm, operation, true, NULL);
 }
 
-/* Keeps what was checked and planned, for a call like it. */
-static void remember(ringtree_comm *comm, const struct rt_call *call)
+static ringtree_status run_plain(ringtree_comm *comm, struct rt_operation *operation)
 {
-    if (!rt_line_goes(comm->engine->exchange, call)) return;
-    comm->again = *call;
-    comm->again.held = NULL;
+    if (!rt_engine_plain(comm->engine, operation)) return begin(comm, operation, true, NULL);
+    rt_operation_drop(comm->engine, operation);
+    return RINGTREE_OK;
+}
+
+/* Keeps what was checked and planned, for a call like it; program NULL: it goes by lines. */
+static void remember(ringtree_comm *comm, const struct rt_call *call, const struct rt_program *program,
+                     size_t slice_bytes)
+{
+    if (comm->settings.number[RT_REVIEW_EVERY] || call->frame.collective != RINGTREE_ALL_REDUCE) return;
+    if (!program && !rt_line_goes(comm->engine->exchange, call)) return;
+    comm->again = (struct rt_again){ *call, program, slice_bytes };
+    comm->again.call.held = NULL;
+}
+
+static ringtree_status again_plain(ringtree_comm *comm)
+{
+    struct rt_operation *operation = rt_engine_operation(comm->engine);
+    if (!operation) return give_up(comm, no_memory(comm));
+    operation->method = RT_BY_PROGRAM;
+    operation->program = comm->again.program;
+    operation->slice_bytes = comm->again.slice_bytes;
+    operation->call = comm->again.call;
+    rt_operation_cut(comm->engine, operation);
+    return run_plain(comm, operation);
 }
 
 bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
                          ringtree_op op, ringtree_status *status)
 {
     if (!comm || comm->live != rt_comm_live || comm->planner.asking) return false;
-    struct rt_call *call = &comm->again;
+    struct rt_call *call = &comm->again.call;
+    const struct rt_program *program = comm->again.program;
     const size_t bytes = count * call->element;
     const uintptr_t apart = (uintptr_t)input - (uintptr_t)output; /* below `bytes` either way: they overlap */
     if (call->count != count || call->type != type || call->frame.op != op || !count || !input || !output) return false;
     if (apart && (apart < bytes || -apart < bytes)) return false;
-    if (!is_alone(comm) || rt_engine_failed(comm->engine) || !rt_line_goes(comm->engine->exchange, call)) return false;
+    if (!is_alone(comm) || rt_engine_failed(comm->engine)) return false;
+    if (!program && !rt_line_goes(comm->engine->exchange, call)) return false;
     struct rt_direct direct;
     call->input = input;
     call->output = output;
     call->in_place = !apart;
-    *status = rt_engine_again(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
+    if (program) *status = again_plain(comm);
+    else *status = rt_engine_again(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
     return true;
 }
 
@@ -134,7 +159,7 @@ static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, rin
     call->frame.plan = plan->told;
     if (plan->method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan->method == RT_BY_DIRECT && !request && is_alone(comm)) {
-        if (!comm->settings.number[RT_REVIEW_EVERY]) remember(comm, call);
+        remember(comm, call, NULL, 0);
         return rt_engine_direct(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
     }
     rt_engine_lock(comm->engine);
@@ -148,7 +173,11 @@ static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, rin
     operation->program = program;
     operation->slice_bytes = plan->slice_bytes;
     operation->call = *call;
-    return begin(comm, operation, NULL, request);
+    if (!request && program && is_alone(comm) && rt_operation_is_plain(comm->engine, operation)) {
+        remember(comm, call, program, plan->slice_bytes);
+        return run_plain(comm, operation);
+    }
+    return begin(comm, operation, false, request);
 }
 
 /* With RINGTREE_REVIEW_EVERY: all calls are counted, alike on all ranks, and blocking ones timed. */
@@ -196,7 +225,7 @@ ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, st
     operation->call = *call;
     operation->sends = sends;
     operation->recvs = recvs;
-    return begin(comm, operation, NULL, request);
+    return begin(comm, operation, false, request);
 }
 
 ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *call,
@@ -212,7 +241,7 @@ ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *c
     operation->method = RT_BY_CODEC;
     operation->call = *call;
     operation->compression = *compression;
-    return begin(comm, operation, NULL, request);
+    return begin(comm, operation, false, request);
 }
 
 static void group_append(ringtree_comm *comm, struct rt_transfer *transfer, bool sends)

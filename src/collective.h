@@ -29,7 +29,7 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
 ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *call,
                                     const struct rt_compression *compression, ringtree_request **request);
 
-/* A blocking all-reduce like the last small one over shared memory, which needs neither checks nor a plan of its own.
+/* A blocking all-reduce like the last small one, which needs neither checks nor a plan of its own.
  * false: it is not one, and nothing was done. */
 bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
                          ringtree_op op, ringtree_status *status);

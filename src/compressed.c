@@ -103,6 +103,13 @@ static uint32_t ratio_bits(float ratio)
     return bits;
 }
 
+/* By the planner's figures of a link between nodes. */
+static size_t in_flight(const ringtree_comm *comm)
+{
+    const struct rt_plan_link link = rt_plan_link(comm);
+    return (size_t)(2 * link.latency_s * link.bytes_per_s);
+}
+
 struct request {
     ringtree_collective   collective;
     const ringtree_codec *codec;
@@ -125,6 +132,7 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     const bool compresses = choice.kind != RINGTREE_CODEC_NONE && travels;
     compression.codec.kind = (enum rt_codec_kind)choice.kind;
     compression.apart = choice.apart;
+    compression.in_flight = in_flight(comm);
     compression.state = state ? state->kept : NULL;
     compression.report = state ? &state->report : NULL;
     call->frame.op |= tag_of(wanted->codec, &compression);

@@ -45,6 +45,7 @@ struct rt_fabric {
     struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
     struct rt_verbs          *verbs; /* the verbs transport's own: devices, ports, connections */
     struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
+    uint32_t                  connections; /* of a collective's link between machines; 0: nobody has chosen yet */
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */

@@ -33,9 +33,10 @@ struct rt_control *net_comm_control(struct net_comm *comm)
     return &comm->control;
 }
 
-struct net_comm *net_comm_open(const struct rt_control *control, bool sender)
+struct net_comm *net_comm_open(const struct net_device *device, const struct rt_control *control, bool sender)
 {
-    const struct rt_transport *transport = control->value & 1 ? &rt_transport_ucx : &rt_transport_tcp;
+    const struct rt_transport *transport = net_transport[control->value & 3];
+    uint8_t announced[RT_ANNOUNCEMENT];
     struct net_comm *comm = calloc(1, sizeof(*comm));
     struct rt_link *link = calloc(1, transport->link_size);
     if (!comm || !link) {
@@ -46,11 +47,13 @@ struct net_comm *net_comm_open(const struct rt_control *control, bool sender)
         return NULL;
     }
     comm->control = *control;
-    comm->fabric = (struct rt_fabric){ .rank = control->rank, .nranks = 2, .settings = &net_settings,
+    comm->fabric = (struct rt_fabric){ .rank = control->rank, .nranks = 2, .settings = net_device_settings(device),
                                        .clock = &rt_system_clock, .control = &comm->control };
     *link = (struct rt_link){ .transport = transport, .fabric = &comm->fabric, .peer = 1 - control->rank,
                               .lane = RT_P2P_LANE, .sender = sender };
     comm->link = link;
+    if (transport->announce) transport->announce(&comm->fabric, announced); /* opens its ports; the handle told theirs */
+    net_tell_way(device, control);
     if (transport->open(link, &comm->error) == RINGTREE_OK) return comm;
     net_say(comm->error.status, comm->error.text);
     net_comm_close(comm);

@@ -23,16 +23,15 @@ uint64_t rt_control_number(const struct rt_control *control)
     return control->number;
 }
 
-/* UCX numbers its only connection beyond those of tcp; here a connection has one transport. */
+/* verbs and UCX number their only connection beyond those of tcp; here a connection has one transport. */
 static uint32_t stripe_of(const struct rt_claim *claim)
 {
-    return claim->stripe < claim->stripes || claim->stripes == 0 ? claim->stripe : 0;
+    return claim->stripe < NET_MOST_STRIPES ? claim->stripe : 0;
 }
 
 int rt_control_take(struct rt_control *control, const struct rt_claim *claim)
 {
     const uint32_t stripe = stripe_of(claim);
-    if (stripe >= NET_MOST_STRIPES) return -1;
     const int fd = control->fd[stripe];
     control->fd[stripe] = -1;
     return fd;
@@ -109,7 +108,7 @@ void net_control_end(const struct rt_control *control)
         if (control->fd[i] >= 0) close(control->fd[i]);
 }
 
-enum nccl_result net_listener_open(struct net_listener **result)
+enum nccl_result net_listener_open(const struct net_device *device, struct net_listener **result)
 {
     struct net_listener *listener = calloc(1, sizeof(*listener));
     struct rt_error error = { 0 };
@@ -126,7 +125,9 @@ enum nccl_result net_listener_open(struct net_listener **result)
         return net_say(error.status, error.text);
     }
     struct net_handle *handle = &listener->handle;
-    *handle = (struct net_handle){ .host_key = net_place.host_key, .transports = net_transports() };
+    listener->device = device;
+    *handle = (struct net_handle){ .host_key = net_place.host_key };
+    handle->transports = net_device_offers(device, handle->end);
     memcpy(handle->address, net_place.address, sizeof(handle->address));
     for (uint32_t i = 0; i < RT_MAX_ADDRESSES; i++) handle->address[i].port = port;
     randombytes_buf(handle->secret, sizeof(handle->secret));
@@ -146,7 +147,8 @@ void net_listener_close(struct net_listener *listener)
 static void park(struct net_listener *listener, const struct rt_claim *claim, int fd)
 {
     const bool known = claim->kind == RT_CONNECT_DATA && claim->rank == 0 && claim->stripes >= 1 &&
-                       claim->stripes <= NET_MOST_STRIPES && claim->stripe < claim->stripes;
+                       claim->stripes <= NET_MOST_STRIPES && claim->stripe < claim->stripes &&
+                       listener->handle.transports >> (claim->value & 3) & 1;
     if (known && listener->nparked < NET_PARKED)
         listener->parked[listener->nparked++] = (struct net_parked){ *claim, fd };
     else

@@ -1,20 +1,22 @@
 /*
- * What a receiver tells its sender, by NCCL's own bootstrap: where it listens, and the secret of this one connection.
- * Little endian, 126 bytes of NCCL's 128; whatever comes is checked.
+ * What a receiver tells its sender, by NCCL's own bootstrap: where it listens, by what it can be reached, and the secret
+ * of this one connection. Little endian, as many addresses as NCCL's 128 bytes have room for; whatever comes is checked.
  */
 #ifndef RT_NET_HANDLE_H
 #define RT_NET_HANDLE_H
 
 #include "topology/place.h"
+#include "verbs/summary.h"
 
 #define NET_HANDLE_BYTES 128
-#define NET_BY_TCP 1u /* bits of `transports` */
-#define NET_BY_UCX 2u
+
+enum net_transport { NET_TCP, NET_UCX, NET_VERBS, NET_TRANSPORTS }; /* as in connections' claims */
 
 struct net_handle {
     uint8_t           secret[16];
     uint64_t          number, host_key;
-    uint32_t          transports; /* that the receiver can use */
+    uint32_t          transports; /* that the receiver can use, a bit each */
+    uint8_t           end[RT_VERBS_END_BYTES]; /* its port, with NET_VERBS */
     struct rt_address address[RT_MAX_ADDRESSES];
 };
 

@@ -15,20 +15,28 @@
 #include "bootstrap/control.h"
 #include "bootstrap/dialer.h"
 
+#define NET_MOST_DEVICES 16
 #define NET_MOST_STRIPES 16
 #define NET_PARKED       64
 
 /* ---- device.c */
 
 /* The machine as found by net_start(); constant afterwards. */
-extern struct rt_settings net_settings;
-extern struct rt_place    net_place;
-extern nccl_logger        net_log;
+extern const struct rt_transport *const net_transport[NET_TRANSPORTS];
+extern struct rt_place net_place;
+extern nccl_logger     net_log;
 enum nccl_result net_start(nccl_logger logger);
-/* The transports that this process can use, NET_BY_ bits, and the first of RINGTREE_TRANSPORTS among `usable`. */
-uint32_t net_transports(void);
-uint32_t net_prefer(uint32_t usable);
-void net_properties(struct nccl_properties_12 *properties, int device);
+uint32_t net_device_count(void);
+struct net_device;
+/* NULL: there is none of that number, which is said. */
+const struct net_device *net_device(int number);
+const struct rt_settings *net_device_settings(const struct net_device *device); /* of its connections */
+/* The transports by which its connections may go, a bit each; `end` is its port if verbs is among them. */
+uint32_t net_device_offers(const struct net_device *device, uint8_t end[RT_VERBS_END_BYTES]);
+/* The best of them to that receiver; NET_TRANSPORTS: there is none. */
+enum net_transport net_device_choice(const struct net_device *device, const struct net_handle *theirs);
+void net_properties(struct nccl_properties_12 *properties, int number); /* of a device that there is */
+void net_tell_way(const struct net_device *device, const struct rt_control *control); /* NCCL_DEBUG=INFO */
 /* One line of NCCL's log; returns what NCCL is to get for a status. */
 enum nccl_result net_say(ringtree_status status, const char *sentence);
 
@@ -39,7 +47,7 @@ struct rt_control {
     struct rt_place place[2];
     uint8_t         secret[16];
     uint64_t        number;
-    uint32_t        value; /* of this connection's claims: random, the lowest bit the transport */
+    uint32_t        value; /* of this connection's claims: random, the two lowest bits the transport */
     bool            dialled; /* sender: the first connection is made */
     int             fd[NET_MOST_STRIPES]; /* receiver: accepted, not yet taken; -1 */
 };
@@ -50,6 +58,7 @@ struct net_parked {
 };
 
 struct net_listener {
+    const struct net_device *device;
     struct rt_acceptor acceptor;
     struct net_handle  handle;
     uint32_t           nparked;
@@ -58,7 +67,7 @@ struct net_listener {
 
 void net_control_sender(struct rt_control *control, const struct net_handle *handle, uint32_t value);
 void net_control_end(const struct rt_control *control); /* closes what nobody took */
-enum nccl_result net_listener_open(struct net_listener **listener);
+enum nccl_result net_listener_open(const struct net_device *device, struct net_listener **listener);
 void net_listener_close(struct net_listener *listener);
 /* Has a whole connection come? Then it is `control`'s. */
 bool net_listener_next(struct net_listener *listener, struct rt_control *control);
@@ -67,7 +76,7 @@ bool net_listener_next(struct net_listener *listener, struct rt_control *control
 
 struct net_comm;
 /* The link of this control, whose descriptors it owns from here. NULL: the sentence is said. */
-struct net_comm *net_comm_open(const struct rt_control *control, bool sender);
+struct net_comm *net_comm_open(const struct net_device *device, const struct rt_control *control, bool sender);
 void net_comm_close(struct net_comm *comm);
 struct rt_control *net_comm_control(struct net_comm *comm);
 /* Goes on connecting and moving; a failure is kept and returned from then on. */

@@ -47,12 +47,13 @@ static enum nccl_result set_net_attr(void *context, void *attributes)
 
 static enum nccl_result devices(int *count)
 {
-    *count = 1;
+    *count = (int)net_device_count();
     return NCCL_SUCCESS;
 }
 
 static enum nccl_result properties_12(int device, struct nccl_properties_12 *to)
 {
+    if (!net_device(device)) return NCCL_INVALID_ARGUMENT;
     net_properties(to, device);
     return NCCL_SUCCESS;
 }
@@ -62,6 +63,7 @@ static enum nccl_result properties_until(int device, struct nccl_properties_11 *
 {
     struct nccl_properties_12 all;
     struct nccl_properties_11 some;
+    if (!net_device(device)) return NCCL_INVALID_ARGUMENT;
     net_properties(&all, device);
     memset(&some, 0, sizeof(some));
     memcpy(&some, &all, offsetof(struct nccl_properties_11, device));
@@ -86,6 +88,7 @@ static enum nccl_result properties_9(int device, struct nccl_properties_11 *to)
 static enum nccl_result properties_8(int device, struct nccl_properties_8 *to)
 {
     struct nccl_properties_12 all;
+    if (!net_device(device)) return NCCL_INVALID_ARGUMENT;
     net_properties(&all, device);
     *to = (struct nccl_properties_8){ all.name, all.pci_path, all.guid, all.ptr_support, all.reg_is_global,
                                       all.speed_mbps, all.port, all.latency_us, all.max_comms, all.max_recvs,
@@ -95,12 +98,12 @@ static enum nccl_result properties_8(int device, struct nccl_properties_8 *to)
 
 /* ---- connecting */
 
-static enum nccl_result listen_8(int device, void *handle, void **listener)
+static enum nccl_result listen_8(int number, void *handle, void **listener)
 {
+    const struct net_device *device = net_device(number);
     struct net_listener *made = NULL;
-    (void)device;
     *listener = NULL;
-    const enum nccl_result result = net_listener_open(&made);
+    const enum nccl_result result = device ? net_listener_open(device, &made) : NCCL_INVALID_ARGUMENT;
     if (result != NCCL_SUCCESS) return result;
     net_handle_put(handle, &made->handle);
     *listener = made;
@@ -125,21 +128,34 @@ static struct connecting {
     struct connecting *next;
     uint64_t           asked_ns;
     uint8_t            handle[NET_HANDLE_BYTES];
+    enum nccl_result   result; /* of its beginning; without success there is no comm */
     struct net_comm   *comm;
 } *connecting;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct net_comm *begin(const uint8_t *bytes)
+static enum nccl_result no_way(const struct net_device *device, const struct net_handle *handle)
+{
+    struct rt_error error = { 0 };
+    char theirs[32] = "";
+    for (uint32_t t = 0; t < NET_TRANSPORTS; t++)
+        if (handle->transports >> t & 1) strcat(strcat(theirs, theirs[0] ? "," : ""), net_transport[t]->name);
+    rt_fail(&error, RINGTREE_UNREACHABLE, "the receiver can be reached by %s, by none of which this end may go there: "
+            "RINGTREE_TRANSPORTS=%s", theirs, net_device_settings(device)->text[RT_TRANSPORTS]);
+    return net_say(error.status, error.text);
+}
+
+static enum nccl_result begin(const struct net_device *device, const uint8_t *bytes, struct net_comm **comm)
 {
     struct net_handle handle;
     struct rt_control control;
-    if (!net_handle_parse(bytes, &handle)) {
-        net_say(RINGTREE_INVALID_ARGUMENT, "the handle is not one of this plugin: is it the same version everywhere?");
-        return NULL;
-    }
-    const uint32_t transport = net_prefer(net_transports() & handle.transports);
-    net_control_sender(&control, &handle, (randombytes_random() & ~1u) | (transport == NET_BY_UCX));
-    return net_comm_open(&control, true);
+    if (!net_handle_parse(bytes, &handle))
+        return net_say(RINGTREE_INVALID_ARGUMENT,
+                       "the handle is not one of this plugin: is it the same version everywhere?");
+    const enum net_transport transport = net_device_choice(device, &handle);
+    if (transport == NET_TRANSPORTS) return no_way(device, &handle);
+    net_control_sender(&control, &handle, (randombytes_random() & ~3u) | transport);
+    *comm = net_comm_open(device, &control, true);
+    return *comm ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
 }
 
 static struct connecting *take_abandoned(uint64_t before_ns)
@@ -157,10 +173,10 @@ static struct connecting *take_abandoned(uint64_t before_ns)
     return abandoned;
 }
 
-static void close_abandoned(void)
+static void close_abandoned(const struct net_device *device)
 {
     const uint64_t now = rt_now_ns(&rt_system_clock);
-    const uint64_t patience = net_settings.number[RT_TIMEOUT_MS] * UINT64_C(1000000);
+    const uint64_t patience = net_device_settings(device)->number[RT_TIMEOUT_MS] * UINT64_C(1000000);
     pthread_mutex_lock(&lock);
     struct connecting *one = take_abandoned(now > patience ? now - patience : 0);
     pthread_mutex_unlock(&lock);
@@ -172,7 +188,7 @@ static void close_abandoned(void)
 }
 
 /* Takes it out of the list, or makes it. */
-static struct connecting *find(const uint8_t *bytes)
+static struct connecting *find(const struct net_device *device, const uint8_t *bytes)
 {
     pthread_mutex_lock(&lock);
     struct connecting **at = &connecting, *found;
@@ -182,18 +198,20 @@ static struct connecting *find(const uint8_t *bytes)
     pthread_mutex_unlock(&lock);
     if (found || !(found = calloc(1, sizeof(*found)))) return found;
     memcpy(found->handle, bytes, NET_HANDLE_BYTES);
-    found->comm = begin(bytes);
+    found->result = begin(device, bytes, &found->comm);
     return found;
 }
 
-static enum nccl_result connect_8(int device, void *handle, void **comm, void **device_comm)
+static enum nccl_result connect_8(int number, void *handle, void **comm, void **device_comm)
 {
-    (void)device, (void)device_comm;
+    const struct net_device *device = net_device(number);
+    (void)device_comm;
     *comm = NULL;
-    struct connecting *one = find(handle);
-    close_abandoned();
+    if (!device) return NCCL_INVALID_ARGUMENT;
+    struct connecting *one = find(device, handle);
+    close_abandoned(device);
     if (!one) return net_say(RINGTREE_NO_MEMORY, "no memory for a connection");
-    enum nccl_result result = one->comm ? net_comm_progress(one->comm) : NCCL_INVALID_ARGUMENT;
+    enum nccl_result result = one->comm ? net_comm_progress(one->comm) : one->result;
     if (result == NCCL_SUCCESS && !net_comm_control(one->comm)->dialled) {
         one->asked_ns = rt_now_ns(&rt_system_clock);
         pthread_mutex_lock(&lock);
@@ -220,13 +238,14 @@ static enum nccl_result connect_11(void *context, int device, void *handle, void
     return connect_8(device, handle, comm, device_comm);
 }
 
-static enum nccl_result accept_8(void *listener, void **comm, void **device_comm)
+static enum nccl_result accept_8(void *from, void **comm, void **device_comm)
 {
+    struct net_listener *listener = from;
     struct rt_control control;
     (void)device_comm;
     *comm = NULL;
     if (!net_listener_next(listener, &control)) return NCCL_SUCCESS;
-    *comm = net_comm_open(&control, false);
+    *comm = net_comm_open(listener->device, &control, false);
     return *comm ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
 }
 

@@ -18,6 +18,8 @@
  * waits in round i waits for somebody in an earlier round, or (inside a node, where all take owners in the same order)
  * earlier in the same one; results are always taken. So nobody waits for ever, however few slots there are.
  *
+ * Nobody is more than a few rounds ahead of the results: so all links carry as much both ways and end together.
+ *
  * Each message begins with a struct rt_piece_head, and is looked at before it is used: a length, an owner or a code
  * that cannot be is RINGTREE_MISMATCH with the sender's name.
  */
@@ -50,6 +52,7 @@ struct rt_compression {
     bool                       apart;    /* every rank counts as a node of its own */
     bool                       reselect; /* topk: an owner sends the largest of its sum only */
     enum rt_compress_way                way;
+    size_t                     in_flight; /* bytes that a link carries while one goes there and back */
 };
 
 enum rt_compress_lane { RT_TO_OWNER, RT_UP, RT_RESULT, RT_FORWARD, RT_COMPRESS_LANES };
@@ -100,6 +103,7 @@ struct rt_compressor {
     struct rt_cut   *cuts;        /* per owner */
     struct rt_result *results;    /* per owner */
     uint64_t         rounds, missing; /* missing: pieces of results */
+    uint64_t         ahead; /* a round begins once all results of the one so many before it are there */
     size_t           piece; /* most elements of one */
     struct rt_topk_found found;  /* of a selection from the whole contribution */
     bool             begun, ready; /* ready: topk has selected */

@@ -173,6 +173,22 @@ static bool up_begins(const struct rt_engine *engine, const struct rt_operation 
     return rt_has_up(op);
 }
 
+/*
+ * Has it come too far before its own sums and all results? Everything at once would be sent as well, but then how the
+ * connections share a link decides who has its sums last: 4 ranks at 1 Gbit/s took 220 to 255 ms instead of 216.
+ */
+static bool is_ahead(const struct rt_engine *engine)
+{
+    const struct rt_compressor *c = engine->compressor;
+    if (c->up.round < c->ahead) return false;
+    const uint64_t least = c->up.round - c->ahead;
+    bool ahead = !c->own.done && c->own.round <= least;
+    for (uint32_t owner = 0; c->missing && !ahead && owner < engine->fabric.nranks; owner++)
+        ahead = owner != engine->fabric.rank && c->results[owner].got <= least &&
+                c->results[owner].got < rt_pieces_of(c, owner);
+    return ahead;
+}
+
 ringtree_status rt_up_advance(struct rt_engine *engine, struct rt_operation *op, bool *moved, struct rt_error *error)
 {
     struct rt_compressor *c = engine->compressor;
@@ -181,6 +197,7 @@ ringtree_status rt_up_advance(struct rt_engine *engine, struct rt_operation *op,
     if (!up_begins(engine, op)) c->up.done = true;
     while (!c->up.done) {
         struct rt_piece piece;
+        if (c->up.turn == 0 && is_ahead(engine)) return RINGTREE_IN_PROGRESS;
         if (rt_piece_of(c, c->squad->order[(c->up.turn + shift) % n], c->up.round, &piece)) {
             ringtree_status status = piece_up(engine, op, &piece, error);
             if (status != RINGTREE_OK) return status;

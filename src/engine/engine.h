@@ -35,6 +35,7 @@ struct rt_program {
     struct rt_program         *next;
     const struct rt_algorithm *algorithm;
     uint32_t                   root, lanes, chunks, max_span;
+    bool                       plain; /* rt_program_is_plain() */
     uint32_t                   nsteps[RT_MAX_LANES], scratch[RT_MAX_LANES];
     struct rt_step            *steps[RT_MAX_LANES];
     unsigned char *memory[RT_MAX_LANES]; /* scratch: its own, since operations of other programs may be queued */
@@ -179,13 +180,17 @@ void rt_transfer_drop(struct rt_engine *engine, struct rt_transfer *transfer);
  * already. */
 void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
 /*
- * A blocking call of the direct paths while nothing else is under way: no queue, no request, which is most calls of
- * most programs. true: done. false: rt_engine_resume() an operation of the same call to go on where it came.
+ * Blocking calls while nothing else is under way. true: done. false: rt_engine_resume() an operation of the same call,
+ * with the same `direct`, to go on where it came.
  */
 bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
 /* The same for a call of which rt_line_goes() holds; `call` is like an earlier one but for its arrays. */
 bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
-void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct);
+/* The same for an operation of which rt_operation_is_plain() holds; that itself is what goes on. */
+bool rt_engine_plain(struct rt_engine *engine, struct rt_operation *operation);
+/* Does it pass whole arrays that fit one slice from rank to rank? Cuts it. */
+bool rt_operation_is_plain(struct rt_engine *engine, struct rt_operation *operation);
+void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation);
 /* A call takes its place in the order that all ranks must share. */
 void rt_engine_record(struct rt_engine *engine, const struct rt_frame *frame);
 /* Append a transfer to its peer's queue; numbers it. */
@@ -216,6 +221,19 @@ void rt_engine_wake(struct rt_engine *engine); /* the progress thread has work *
 ringtree_status rt_progress_start(struct rt_engine *engine, struct rt_error *error);
 
 /* ---- between the engine's files */
+
+/* Only whole arrays go from rank to rank, one after another. */
+bool rt_program_is_plain(const struct rt_program *program);
+/* Nothing that its steps sent is read from its memory any more. Asks every wire, which moves all of them on. */
+bool rt_program_sent(const struct rt_program *program, struct rt_error *error);
+/* Is the array of this collective one that is cut into chunks? Else it is blocks of the ranks. */
+bool rt_cuts_array(uint8_t collective);
+void rt_operation_cut(struct rt_engine *engine, struct rt_operation *operation);
+#ifdef RINGTREE_FAULT_SWITCHES
+void rt_engine_corrupt(const struct rt_engine *engine, const struct rt_call *call);
+#else
+#define rt_engine_corrupt(engine, call) ((void)(engine))
+#endif
 
 void rt_progress_stop(struct rt_engine *engine);
 uint32_t rt_wait_polls(const struct rt_engine *engine);

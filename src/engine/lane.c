@@ -246,8 +246,7 @@ static bool lane_past(const struct rt_operation *op, uint32_t lane, size_t slice
            (other->slice == slice && other->step == op->program->nsteps[lane]);
 }
 
-/* Nothing that this operation sent is read from its memory any more. Asks every wire, which moves all of them on. */
-static bool all_sent(const struct rt_program *program, struct rt_error *error)
+bool rt_program_sent(const struct rt_program *program, struct rt_error *error)
 {
     bool all = true;
     for (uint32_t i = 0; i < program->nsenders; i++) all &= rt_wire_idle(program->senders[i], error);
@@ -260,7 +259,7 @@ static ringtree_status lane_advance(struct rt_engine *engine, struct rt_operatio
     struct rt_lane *state = &op->lane[lane];
     while (!state->done) {
         if (state->step == op->program->nsteps[lane]) {
-            if (op->program->scratch[lane] && !all_sent(op->program, error))
+            if (op->program->scratch[lane] && !rt_program_sent(op->program, error))
                 return error->status ? error->status : RINGTREE_IN_PROGRESS; /* scratch may still be borrowed */
             state->step = 0;
             state->done = ++state->slice >= op->slices;
@@ -291,6 +290,6 @@ ringtree_status rt_lanes_advance(struct rt_engine *engine, struct rt_operation *
         }
         *moved |= again;
     }
-    if (all_sent(op->program, error) && done) return RINGTREE_OK;
+    if (rt_program_sent(op->program, error) && done) return RINGTREE_OK;
     return error->status ? error->status : RINGTREE_IN_PROGRESS;
 }

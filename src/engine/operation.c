@@ -42,19 +42,19 @@ static size_t round_up(size_t value, size_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-static bool cuts_array(uint8_t collective)
+bool rt_cuts_array(uint8_t collective)
 {
     return collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_REDUCE || collective == RINGTREE_BROADCAST ||
            collective == RINGTREE_BARRIER;
 }
 
 /* Chunks begin on cache lines of the array; a slice times the largest span fits a slot. */
-static void cut(struct rt_engine *engine, struct rt_operation *operation)
+void rt_operation_cut(struct rt_engine *engine, struct rt_operation *operation)
 {
     const struct rt_program *program = operation->program;
     const size_t element = operation->call.element, line = 64 / element, count = operation->call.count;
     operation->chunk_elements = count;
-    if (cuts_array(operation->call.frame.collective)) {
+    if (rt_cuts_array(operation->call.frame.collective)) {
         const size_t part = count / program->chunks + (count % program->chunks != 0);
         operation->chunk_elements = program->chunks == 1 ? count : round_up(part, line);
     }
@@ -97,27 +97,25 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation)
         memset(&operation->direct, 0, sizeof operation->direct);
     } else if (operation->method == RT_BY_PROGRAM) {
         memset(operation->lane, 0, operation->program->lanes * sizeof operation->lane[0]);
-        cut(engine, operation);
+        rt_operation_cut(engine, operation);
     }
     append(engine, operation);
 }
 
 #ifdef RINGTREE_FAULT_SWITCHES
 /* RINGTREE_FAULT=corrupt:RANK flips a bit of that rank's results, so that checkers can be seen to fail. */
-static void corrupt(const struct rt_engine *engine, const struct rt_call *call)
+void rt_engine_corrupt(const struct rt_engine *engine, const struct rt_call *call)
 {
     const char *fault = engine->fabric.settings->text[RT_FAULT];
     if (!*fault || strncmp(fault, "corrupt:", 8) != 0 || (uint32_t)atoi(fault + 8) != engine->fabric.rank) return;
     if (call->output && call->count) ((unsigned char *)call->output)[call->count / 2 * call->element] ^= 0x10;
 }
-#else
-#define corrupt(engine, call) ((void)(engine))
 #endif
 
 static void operation_finish(struct rt_engine *engine)
 {
     struct rt_operation *operation = engine->first;
-    corrupt(engine, &operation->call);
+    rt_engine_corrupt(engine, &operation->call);
     engine->first = operation->next;
     if (!engine->first) engine->last = NULL;
     rt_control_record_done(engine->fabric.control, operation->call.frame.sequence);
@@ -146,62 +144,8 @@ static ringtree_status direct_advance(struct rt_engine *engine, struct rt_operat
     return status;
 }
 
-/* Polls with nothing between them first: a peer that comes at the same time is seen soonest. */
-#define QUICK_POLLS 40
-/* Then failures, timeouts and other requests are looked at too. */
-#define MOST_POLLS  4000
-#define MOST_YIELDS 100
-
-/* From `direct` on until it is done; false: not soon, or it failed. */
-static bool direct_run(struct rt_engine *engine, const struct rt_call *call, struct rt_direct *direct, bool recorded)
+void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation)
 {
-    struct rt_difference differ;
-    bool yielded = false;
-    uint32_t polls = 0, yields = 0; /* polls: since the last yield */
-    uint64_t gone = 0;
-    for (uint32_t all = 0; all < MOST_POLLS && yields < MOST_YIELDS; all++) {
-        bool moved = false;
-        ringtree_status status = rt_direct_advance(engine->exchange, direct, call, &moved, &differ);
-        if (all == 0 && !recorded) rt_engine_record(engine, &call->frame); /* while what was published travels */
-        if (yielded) rt_wait_learn(engine, gone, moved || status == RINGTREE_OK);
-        if (status == RINGTREE_OK) {
-            corrupt(engine, call);
-            rt_control_record_done(engine->fabric.control, call->frame.sequence);
-            return true;
-        }
-        if (status != RINGTREE_IN_PROGRESS) return false;
-        yielded = ++polls >= engine->polls_a_yield || all >= engine->spin_polls;
-        if (yielded) {
-            gone = rt_wait_yield(engine);
-            polls = 0;
-            yields++;
-        } else if (all >= QUICK_POLLS) {
-            rt_pause();
-        }
-    }
-    return false;
-}
-
-bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
-{
-    call->frame.sequence = ++engine->sequence;
-    return direct_run(engine, call, direct, false);
-}
-
-bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
-{
-    call->frame.sequence = ++engine->sequence;
-    rt_line_publish(engine->exchange, direct, call);
-    rt_engine_record(engine, &call->frame);
-    if (!rt_line_take(engine->exchange, direct, call)) return direct_run(engine, call, direct, true);
-    corrupt(engine, call);
-    rt_control_record_done(engine->fabric.control, call->frame.sequence);
-    return true;
-}
-
-void rt_engine_resume(struct rt_engine *engine, struct rt_operation *operation, const struct rt_direct *direct)
-{
-    operation->direct = *direct;
     append(engine, operation);
 }
 

@@ -91,6 +91,7 @@ static ringtree_status program_make(struct rt_engine *engine, struct rt_program 
         ringtree_status status = lane_connect(engine, program, lane, error);
         if (status != RINGTREE_OK) return status;
     }
+    program->plain = rt_program_is_plain(program);
     return RINGTREE_OK;
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 100
+#define WIDTH 72 /* a man page is made of it */
 
 /* `text` in lines of at most WIDTH, each after four spaces, broken at spaces. */
 static void print_wrapped(const char *text)

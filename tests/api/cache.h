@@ -2,7 +2,7 @@
 #ifndef RT_TEST_CACHE_H
 #define RT_TEST_CACHE_H
 
-#include "test.h"
+#include "folder.h"
 #include <dirent.h>
 #include <stdbool.h>
 
@@ -12,8 +12,7 @@ static char directory[64], cache_setting[128];
 
 static void make_directory(void)
 {
-    strcpy(directory, "/tmp/ringtree-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
+    strcpy(directory, test_folder());
     snprintf(cache_setting, sizeof cache_setting, "RINGTREE_CACHE_DIR=%s/cache", directory);
 }
 

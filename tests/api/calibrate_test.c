@@ -144,6 +144,7 @@ TEST(tables_must_be_whole_and_equal_on_all_ranks)
     check_tables((struct tables){ { good, other }, RINGTREE_MISMATCH, "RINGTREE_TUNE_FILE" });
     check_tables((struct tables){ { good, "ringtree costs 1\nadd x\nend\n" }, RINGTREE_INVALID_SETTING, "line 2" });
     check_tables((struct tables){ { good, NULL }, RINGTREE_INVALID_SETTING, "rank 1" });
+    check_tables((struct tables){ { good, "x" }, RINGTREE_INVALID_SETTING, "ringtree-tune -o FILE writes one" });
 }
 
 /* ---- plans are reviewed while the program runs */

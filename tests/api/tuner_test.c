@@ -151,6 +151,32 @@ static void look(struct rank *self)
        RINGTREE_INVALID_ARGUMENT);
 }
 
+/* The way that comes first is left only for one that is clearly faster; what is said of the choice must be true. */
+static void ask(struct rank *self)
+{
+    bool least_said = false, other_said = false;
+    for (size_t count = 1; count <= 1 << 22; count *= 2) {
+        ringtree_way ways[RINGTREE_MOST_WAYS];
+        char text[4096];
+        size_t number, chosen = 0;
+        bool least = true;
+        IS(ringtree_plan_ways(self->comm, RINGTREE_ALL_REDUCE, count, RINGTREE_FLOAT32, ways, RINGTREE_MOST_WAYS,
+                              &number), RINGTREE_OK);
+        IS(ringtree_plan_explain(self->comm, RINGTREE_ALL_REDUCE, count, RINGTREE_FLOAT32, RINGTREE_SUM, text,
+                                 sizeof text), RINGTREE_OK);
+        while (chosen < number && !ways[chosen].chosen) chosen++;
+        for (size_t i = 0; i < number; i++) least &= ways[i].refusal || ways[i].seconds >= ways[chosen].seconds;
+        CHECK_HAS(text, least ? "* chosen: the least predicted" : "* chosen: none is predicted to be clearly faster");
+        *(least ? &least_said : &other_said) = true;
+    }
+    CHECK(least_said && other_said);
+}
+
+TEST(a_choice_is_called_the_least_only_where_it_is)
+{
+    RANKS(ask, .ranks = 2, .processes = 2);
+}
+
 TEST(the_ways_of_a_call_are_told_as_data)
 {
     RANKS(look, .ranks = 3, .processes = 3, .transports = "tcp", .settings = (const char *const[]){

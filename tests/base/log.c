@@ -1,13 +1,14 @@
 /* The log: who opens it, what a line holds, lines of many threads stay whole. */
 #include "base/log.h"
-#include "test.h"
+#include "folder.h"
 #include <errno.h>
 #include <pthread.h>
 #include <regex.h>
 #include <signal.h>
 #include <unistd.h>
 
-static char directory[64], path[256];
+static const char *directory;
+static char path[256];
 
 static struct rt_settings *settings_for(const char *level, const char *file)
 {
@@ -22,8 +23,7 @@ static struct rt_settings *settings_for(const char *level, const char *file)
 
 static struct rt_settings *fresh_file(const char *level)
 {
-    strcpy(directory, "/tmp/ringtree-log-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
+    directory = test_folder();
     snprintf(path, sizeof(path), "%s/log", directory);
     return settings_for(level, path);
 }
@@ -39,7 +39,6 @@ static const char *take_text(void)
     if (file)
         fclose(file);
     unlink(path);
-    rmdir(directory);
     return text;
 }
 

@@ -1,6 +1,7 @@
 /* Settings: every form of value, file, environment; every refusal with its sentence. */
 #include "base/settings.h"
-#include "test.h"
+#include "folder.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -260,8 +261,8 @@ TEST(the_secret_is_never_in_a_sentence)
 
 static char *write_file(char *path, const char *text, size_t length)
 {
-    strcpy(path, "/tmp/ringtree-settings-XXXXXX");
-    int fd = mkstemp(path);
+    sprintf(path, "%s/f", test_folder());
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, text, length) == (ssize_t)length);
     close(fd);
     return path;
@@ -284,7 +285,6 @@ TEST(the_environment_wins_over_the_file)
     CHECK_EQ(settings.given[RT_ROOT_PORT], 2);
     CHECK(strcmp(settings.text[RT_HOST], "file") == 0);
     CHECK_EQ(settings.given[RT_HOST], 1);
-    unlink(path);
 }
 
 TEST(a_settings_file_that_cannot_be_read_is_an_error)
@@ -295,14 +295,9 @@ TEST(a_settings_file_that_cannot_be_read_is_an_error)
                   "settings file \"/no/such/file\" (RINGTREE_CONFIG) cannot be opened: No such file or directory");
     CHECK_REFUSED(load_with(config(variable, "/tmp"), NULL), "is not a regular file");
     CHECK_EQ(load_with("RINGTREE_CONFIG=", NULL), RINGTREE_OK);
-    strcpy(path, "/tmp/ringtree-fifo-XXXXXX");
-    CHECK(mkdtemp(path) != NULL);
-    strcat(path, "/f");
+    snprintf(path, sizeof(path), "%s/f", test_folder());
     CHECK_EQ(mkfifo(path, 0600), 0);
     CHECK_REFUSED(load_with(config(variable, path), NULL), "is not a regular file");
-    unlink(path);
-    path[strlen(path) - 2] = '\0';
-    rmdir(path);
 }
 
 TEST(a_settings_file_of_garbage_is_an_error)
@@ -312,13 +307,10 @@ TEST(a_settings_file_of_garbage_is_an_error)
 
     memset(garbage, '#', 2 << 20);
     CHECK_REFUSED(load_with(config(variable, write_file(path, garbage, 2 << 20)), NULL), "has over 1 MiB");
-    unlink(path);
     CHECK_EQ(load_with(config(variable, write_file(path, garbage, 1 << 20)), NULL), RINGTREE_OK);
-    unlink(path);
     for (size_t i = 0; i < 4096; i++)
         garbage[i] = (char)(i * 167 + 13);
     CHECK_REFUSED(load_with(config(variable, write_file(path, garbage, 4096)), NULL), path);
-    unlink(path);
     free(garbage);
 }
 

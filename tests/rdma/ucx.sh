@@ -1,5 +1,5 @@
-# Inside the virtual machine: the ucx transport over UCX's connections and datagrams on soft-RoCE, alone and between
-# pretended hosts. The GID is an IPv6 address, since UCX's datagrams, by which its connections are made too, do not
+# Inside the virtual machine: the ucx transport over UCX's connections and datagrams on soft-RoCE, alone, between
+# pretended hosts and under NCCL's plugin. The GID is an IPv6 address, since UCX's datagrams, by which its connections are made too, do not
 # arrive by soft-RoCE's IPv4.
 . /vm/soft_roce.sh
 soft_roce 0 10.77.0.1/24 || exit 1
@@ -26,4 +26,5 @@ reduce rc_v 3 rc_verbs
 reduce ud_v 2 ud_verbs
 quietly "rc_v, matrix of 2 ranks" env UCX_TLS=rc_v,self api_matrix --place ucx-processes --ranks 2 --cells 2
 quietly "rc_v, matrix of two hosts" env UCX_TLS=rc_v,self api_matrix --place ucx-two-hosts --ranks 4 --cells 1
+quietly "NCCL's plugin" env UCX_TLS=rc_v,self RINGTREE_TRANSPORTS=ucx nccl_net_plugin with_version_11
 exit $failed

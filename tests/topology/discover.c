@@ -2,7 +2,7 @@
  * Discovery: this machine, recorded ones through hwloc, /sys and NVML from stand-ins, and skeletons that are
  * completed.
  */
-#include "test.h"
+#include "folder.h"
 #include "topology/discover.h"
 #include "topology/file.h"
 #include "topology/nccl.h"
@@ -117,7 +117,7 @@ TEST(hostile_hwloc_files_are_refused)
     }
 }
 
-static char sys[] = "/tmp/ringtree-sys-XXXXXX";
+static char sys[64];
 
 static void put(const char *folder, const char *file, const char *line)
 {
@@ -168,7 +168,7 @@ TEST(sys_tells_link_speeds_and_ports)
 {
     struct rt_graph *g = bare_machine(2);
 
-    CHECK(mkdtemp(sys) != NULL);
+    strcpy(sys, test_folder());
     put("bus/pci/devices/0000:01:00.0", "current_link_speed", "2.5 GT/s PCIe");
     put("bus/pci/devices/0000:01:00.0", "current_link_width", "16");
     put("bus/pci/devices/0000:01:00.0", "max_link_speed", "32.0 GT/s PCIe");
@@ -189,9 +189,6 @@ TEST(sys_tells_link_speeds_and_ports)
         if (g->edge[e].kind == RT_NETWORK)
             CHECK_EQ(g->edge[e].gbs.source, g->edge[e].a == port + 1 ? RT_KNOWN : RT_ASSUMED);
     rt_graph_free(g);
-    char command[64];
-    snprintf(command, sizeof(command), "rm -rf %s", sys);
-    CHECK_EQ(system(command), 0);
 }
 
 static uint32_t links_between(const struct rt_graph *g, uint32_t a, uint32_t b)

@@ -1,5 +1,5 @@
 /* Shares of NUMA domains, on machines that are written into a folder as /sys shows them. */
-#include "test.h"
+#include "folder.h"
 #include "topology/near.h"
 #include <stdarg.h>
 #include <sched.h>
@@ -28,8 +28,8 @@ static void clear(void)
 {
     char text[128];
 
-    if (!folder[0] && (strcpy(folder, "/tmp/near.XXXXXX"), !mkdtemp(folder)))
-        exit(1);
+    if (!folder[0])
+        strcpy(folder, test_folder());
     snprintf(text, sizeof(text), "rm -rf %s/*", folder);
     CHECK_EQ(system(text), 0);
 }
@@ -258,8 +258,6 @@ TEST(lists_of_cores_are_read_and_written)
         CHECK_THAT(!rt_cpus_parse(&set, bad[i]), "\"%s\" was taken", bad[i]);
     memset(&set, 0x55, sizeof(set));
     CHECK_HAS(rt_cpus_text(&set, text, sizeof(text)), ",...");
-    clear();
-    rmdir(folder);
 }
 
 TEST(this_thread_is_bound_and_says_so)

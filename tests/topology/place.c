@@ -1,5 +1,5 @@
 /* Where a rank lives: key, cores, quotas, preferred address. */
-#include "test.h"
+#include "folder.h"
 #include "topology/cores.h"
 #include "topology/interfaces.h"
 #include <arpa/inet.h>
@@ -120,8 +120,7 @@ TEST(the_least_quota_on_the_way_up_counts)
 {
     char path[256];
 
-    strcpy(root, "/tmp/ringtree-cgroup-XXXXXX");
-    CHECK(mkdtemp(root) != NULL);
+    strcpy(root, test_folder());
     CHECK_EQ(quota(), UINT32_MAX);
     snprintf(path, sizeof(path), "%s/job", root);
     mkdir(path, 0700);
@@ -143,8 +142,6 @@ TEST(the_least_quota_on_the_way_up_counts)
         write_text("cpu.max", garbage[i]);
         CHECK_THAT(quota() == UINT32_MAX, "\"%s\" gave %u", garbage[i], quota());
     }
-    snprintf(path, sizeof(path), "rm -r '%s'", root);
-    CHECK_EQ(system(path), 0);
 }
 
 static struct rt_address address(const char *digits)

@@ -45,7 +45,7 @@ static ringtree_status read_head(struct rt_tcp_link *l, const struct rt_frame *e
 {
     uint32_t have = l->end - l->begin, n;
     if (have >= RT_TCP_FRAME_BYTES) return RINGTREE_OK;
-    memmove(l->memory, l->memory + l->begin, have);
+    if (have) memmove(l->memory, l->memory + l->begin, have);
     l->begin = 0;
     l->end = have;
     const ringtree_status status = read_some(l, 0, l->memory + have, head_bytes(l, expect, into) - have, &n,
@@ -61,8 +61,8 @@ static bool is_wanted(const struct rt_tcp_link *l, const struct rt_frame *expect
            (!expect || memcmp(&l->frame, expect, CHECKED_BYTES) == 0);
 }
 
-/* The frame is good: find the payload's place, and bring there what was read of it. */
-static void begin_body(struct rt_tcp_link *l, void *into)
+/* The frame is good: find the payload's place, and bring there what was read of it. true: that is all of it. */
+static bool begin_body(struct rt_tcp_link *l, void *into)
 {
     uint32_t begin;
     const uint32_t part = rt_tcp_part(l->frame.bytes, l->pair->sockets, 0, &begin);
@@ -77,6 +77,7 @@ static void begin_body(struct rt_tcp_link *l, void *into)
     for (uint32_t i = 0; i < l->pair->sockets; i++) l->socket[i].done = 0;
     l->socket[0].done = here;
     l->phase = RT_TCP_BODY;
+    return here == l->frame.bytes;
 }
 
 static ringtree_status read_part(struct rt_tcp_link *l, uint32_t i)
@@ -115,7 +116,7 @@ static ringtree_status advance(struct rt_tcp_link *l, const struct rt_frame *exp
         rt_frame_from_wire(l->memory + l->begin, &l->frame);
         *unwanted = !is_wanted(l, expect, into, capacity);
         if (*unwanted) return RINGTREE_OK; /* stays at the head: nothing of it has been taken */
-        begin_body(l, into);
+        if (begin_body(l, into)) return RINGTREE_OK;
     }
     return read_body(l);
 }

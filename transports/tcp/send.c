@@ -50,6 +50,15 @@ static ringtree_status push_one(struct rt_tcp_link *l, uint32_t i)
     return RINGTREE_OK;
 }
 
+/* Slices up to `least` are in the kernel: their staging slots are free. */
+static void free_slots(struct rt_tcp_link *l, uint64_t least)
+{
+    for (; l->sent < least; l->sent++) {
+        const int32_t slot = l->slices[l->sent % RT_TCP_SLOTS].slot;
+        if (slot >= 0) l->slots_used &= ~(1u << slot);
+    }
+}
+
 static ringtree_status push(struct rt_tcp_link *l)
 {
     if (l->failure.status != RINGTREE_OK) return l->failure.status;
@@ -61,11 +70,29 @@ static ringtree_status push(struct rt_tcp_link *l)
         if (status != RINGTREE_OK) return status;
         if (l->socket[i].slice < least) least = l->socket[i].slice;
     }
-    for (; l->sent < least; l->sent++) {
-        const int32_t slot = l->slices[l->sent % RT_TCP_SLOTS].slot;
-        if (slot >= 0) l->slots_used &= ~(1u << slot);
-    }
+    free_slots(l, least);
     return RINGTREE_OK;
+}
+
+#define WHOLE 1024 /* of a payload that is copied behind its frame: less than a second piece costs the kernel */
+
+/* The newest slice, a small one with nothing before it: in one piece. What does not go now is left to push(). */
+static void push_whole(struct rt_tcp_link *l, const struct rt_tcp_slice *slice)
+{
+    unsigned char whole[RT_TCP_FRAME_BYTES + WHOLE];
+    const size_t bytes = RT_TCP_FRAME_BYTES + slice->bytes;
+    memcpy(whole, slice->frame, RT_TCP_FRAME_BYTES);
+    memcpy(whole + RT_TCP_FRAME_BYTES, slice->data, slice->bytes);
+    const ssize_t n = send(l->pair->fd[0], whole, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EINTR && !rt_tcp_would_block(errno)) {
+        rt_tcp_lost(l, errno, "while sending");
+    } else if (n == (ssize_t)bytes && l->pair->sockets == 1) {
+        l->socket[0].slice++;
+        free_slots(l, l->posted);
+    } else {
+        if (n > 0) l->socket[0].done = (uint32_t)n;
+        push(l);
+    }
 }
 
 static bool is_full(const struct rt_tcp_link *l)
@@ -113,7 +140,8 @@ ringtree_status rt_tcp_send(struct rt_link *link, const struct rt_frame *frame, 
         l->reserved = -1;
     }
     l->posted++;
-    push(l);
+    if (slice->bytes <= WHOLE && l->posted == l->sent + 1 && l->pair->connected) push_whole(l, slice);
+    else push(l);
     return rt_tcp_failed(l, error);
 }
 

@@ -1,10 +1,11 @@
 /* See message.h. */
 #include "message.h"
+#include "summary.h"
 #include "words.h"
 #include <endian.h>
 #include <string.h>
 
-#define END_BYTES   22
+#define END_BYTES   RT_VERBS_END_BYTES
 #define HELLO_BYTES 28
 #define QUEUE_BYTES (9 + END_BYTES)
 static const unsigned char announcement_begins[3] = { 'R', 'V', RT_VERBS_VERSION };
@@ -76,6 +77,17 @@ static bool get_end(const unsigned char **from, struct rt_verbs_end *end)
     end->lid = get16(from);
     return zero && (end->layer == RT_VERBS_INFINIBAND || end->layer == RT_VERBS_ETHERNET) && end->prefix <= 128 &&
            rt_verbs_mtu_bytes(end->mtu) != 0;
+}
+
+void rt_verbs_end_put(const struct rt_verbs_end *end, unsigned char to[RT_VERBS_END_BYTES])
+{
+    put_end(&to, end);
+}
+
+bool rt_verbs_meets(const uint8_t mine[RT_VERBS_END_BYTES], const uint8_t theirs[RT_VERBS_END_BYTES])
+{
+    struct rt_verbs_end a, b;
+    return get_end(&mine, &a) && get_end(&theirs, &b) && rt_verbs_ends_meet(&a, &b) > 0;
 }
 
 void rt_verbs_announcement_put(const struct rt_verbs_announcement *a, unsigned char to[RT_VERBS_ANNOUNCEMENT])

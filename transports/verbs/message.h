@@ -14,7 +14,9 @@
 #define RT_VERBS_HEADER   8
 #define RT_VERBS_MOST     512 /* bytes of a message, header included */
 
-/* ---- the announcement: a rank's ports */
+/* ---- the announcement: a rank's ports; each as in struct rt_verbs_seen */
+
+void rt_verbs_end_put(const struct rt_verbs_end *end, unsigned char to[22]);
 
 struct rt_verbs_announcement {
     uint32_t            ports;

@@ -1,4 +1,5 @@
 /* Devices: which ports a rank uses, with which GID, and what happens to them. */
+#include "summary.h"
 #include "verbs.h"
 #include "base/log.h"
 #include <ctype.h>
@@ -285,6 +286,33 @@ static void find_ports(struct rt_verbs *v)
                  list[0] ? "named by RINGTREE_VERBS_DEVICES=" : "", list, list[0] ? " " : "");
     if (!v->ports && !strncmp(v->why, "there is no RDMA device ", 24))
         strcat(v->why, "here");
+}
+
+static void tell(const struct rt_verbs_port *port, struct rt_verbs_seen *seen)
+{
+    *seen = (struct rt_verbs_seen){ .number = port->number, .speed_mbps = port->speed, .soft = port->soft };
+    memcpy(seen->device, port->device, sizeof(seen->device));
+    memcpy(&seen->guid, port->end.gid + 8, sizeof(seen->guid));
+    rt_verbs_end_put(&port->end, seen->end);
+}
+
+uint32_t rt_verbs_see(struct rt_fabric *fabric, struct rt_verbs_seen *seen, uint32_t most)
+{
+    const char *why;
+    int count = 0;
+    uint32_t found = 0;
+    const struct rt_verbs_api *api = rt_verbs_load(&why);
+    struct ibv_device **devices = api ? api->get_device_list(&count) : NULL;
+    for (int i = 0; devices && i < count; i++) {
+        struct rt_verbs v = { .api = api, .fabric = fabric };
+        struct ibv_context *context = api->open_device(devices[i]);
+        if (!context) continue;
+        look_at_device(&v, devices[i], context, -1);
+        for (uint32_t k = 0; k < v.ports && found < most; k++) tell(&v.port[k], &seen[found++]);
+        api->close_device(context);
+    }
+    if (devices) api->free_device_list(devices);
+    return found;
 }
 
 /* ---- the table's calls */

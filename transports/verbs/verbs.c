@@ -32,7 +32,8 @@ static ringtree_status open_link(struct rt_link *link, struct rt_error *error)
     struct rt_verbs_link *l = rt_verbs_link_of(link);
     struct rt_verbs *v = link->fabric->verbs;
     if (!v || !v->ports)
-        return rt_fail(error, RINGTREE_INTERNAL, "rank %u: a verbs link without ports", link->fabric->rank);
+        return rt_fail(error, RINGTREE_INTERNAL, "rank %u: a verbs link without ports%s%s", link->fabric->rank,
+                       v && v->why[0] ? ": " : "", v ? v->why : "");
     link->slots = RT_VERBS_SLOTS;
     link->slot_bytes = slot_bytes(link->fabric->settings, link->fabric->nranks);
     l->stride = link->slot_bytes + RT_VERBS_HEAD;

@@ -34,3 +34,15 @@ size_t rt_verbs_pair_bytes(void)
 {
     return 0;
 }
+
+uint32_t rt_verbs_see(struct rt_fabric *fabric, struct rt_verbs_seen *seen, uint32_t most)
+{
+    (void)fabric, (void)seen, (void)most;
+    return 0;
+}
+
+bool rt_verbs_meets(const uint8_t mine[RT_VERBS_END_BYTES], const uint8_t theirs[RT_VERBS_END_BYTES])
+{
+    (void)mine, (void)theirs;
+    return false;
+}
