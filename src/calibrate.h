@@ -13,8 +13,10 @@
 #include "cost/table.h"
 #include "engine/trial.h"
 
-/* Of each kind of link, then of each transport that competes for links (rt_rival()). */
-#define RT_MEASURED (RT_LINK_KINDS + RT_CARRIERS * RT_DISTANCES)
+/* Of each kind of link, then of each transport that competes for links (rt_rival()), then one connection between
+ * machines where several carry more (calibrate_flows.c), which is what their kind of link then has. */
+#define RT_FLOW     (RT_LINK_KINDS + RT_CARRIERS * RT_DISTANCES)
+#define RT_MEASURED (RT_FLOW + 1)
 /* latency 0: not measured. In whole femtoseconds, so that a file keeps them exactly. */
 struct rt_calibration {
     uint64_t latency_fs[RT_MEASURED], byte_fs[RT_MEASURED];
@@ -29,6 +31,25 @@ ringtree_status rt_calibrate(ringtree_comm *comm, struct rt_error *error);
  * between nodes. Collective. What this rank found; zeros on ranks that measured nothing. */
 ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, bool only_between,
                                      struct rt_calibration *found);
+
+/* The pair between which links are measured: the first rank whose node an earlier rank is on, and the first of that
+ * node; or rank 0 and the first on another node. false: there is none. */
+bool rt_calibrate_pair(const ringtree_comm *comm, bool inside, uint32_t *first, uint32_t *second);
+
+/* ---- links between machines that were not measured (calibrate_assumed.c) */
+
+/* As the system tells; 0: it does not. */
+uint32_t rt_interface_mbit(const char *interface);
+bool rt_on_one_machine(const ringtree_comm *comm);
+/* mbit 0: as the table has it. */
+void rt_assume_network(struct rt_costs *costs, uint32_t mbit, bool one_machine);
+
+/*
+ * Whether a link between machines carries more over 2, 4, ... connections than over one. Where it does *found has of
+ * the link what many take for a byte, and of RT_FLOW what one takes. Collective; only the rank that measured has any.
+ */
+ringtree_status rt_flows_measure(ringtree_comm *comm, uint32_t most_ms, struct rt_calibration *found,
+                                 struct rt_error *error);
 
 /* ---- transports that compete (calibrate_rivals.c) */
 

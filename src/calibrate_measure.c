@@ -169,9 +169,8 @@ static ringtree_status follow(struct meter *m)
     return status;
 }
 
-/* The first rank whose node an earlier rank is on, and the first of that node; or rank 0 and the first on another node.
- * Nodes are numbered by first appearance, so a number that is not the next one has appeared before. */
-static bool pair_of(const ringtree_comm *comm, bool inside, uint32_t *first, uint32_t *second)
+/* Nodes are numbered by first appearance, so a number that is not the next one has appeared before. */
+bool rt_calibrate_pair(const ringtree_comm *comm, bool inside, uint32_t *first, uint32_t *second)
 {
     uint32_t next = 0;
     for (*second = 0; *second < comm->nranks; ++*second) {
@@ -189,7 +188,8 @@ static ringtree_status measure_pair(ringtree_comm *comm, bool inside, uint32_t m
     uint32_t first, second;
     const struct rt_place *places = rt_control_places(comm->control);
     const uint8_t kind = inside ? comm->planner.sites.inside : comm->planner.sites.between;
-    if (!pair_of(comm, inside, &first, &second) || (comm->rank != first && comm->rank != second)) return RINGTREE_OK;
+    if (!rt_calibrate_pair(comm, inside, &first, &second)) return RINGTREE_OK;
+    if (comm->rank != first && comm->rank != second) return RINGTREE_OK;
     struct meter m = { comm, comm->rank == first ? second : first,
                        (uint64_t)most_ms * 1000000, 0, LONG, malloc(LONG),
                        places[first].machine_key == places[second].machine_key, kind == RT_LINK_NETWORK };
@@ -205,7 +205,8 @@ ringtree_status rt_calibrate_measure(ringtree_comm *comm, uint32_t most_ms, bool
                                      struct rt_calibration *found)
 {
     uint32_t first, second;
-    const bool both = !only_between && pair_of(comm, true, &first, &second) && pair_of(comm, false, &first, &second);
+    const bool both = !only_between && rt_calibrate_pair(comm, true, &first, &second) &&
+                      rt_calibrate_pair(comm, false, &first, &second);
     const uint32_t each_ms = both && most_ms > 1 ? most_ms / 2 : most_ms;
     memset(found, 0, sizeof *found);
     ringtree_status status = only_between ? RINGTREE_OK : measure_pair(comm, true, each_ms, found);

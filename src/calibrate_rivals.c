@@ -7,6 +7,7 @@
 const char *rt_measured_name(uint32_t index, char text[32])
 {
     if (index < RT_LINK_KINDS) return rt_link_kind_name((enum rt_link_kind)index);
+    if (index == RT_FLOW) return snprintf(text, 32, "connection"), text;
     const uint32_t rival = index - RT_LINK_KINDS;
     const enum rt_link_kind kind = rival % RT_DISTANCES == RT_WITHIN ? RT_LINK_LOOPBACK : RT_LINK_NETWORK;
     snprintf(text, 32, "%s-%s", rt_carriers[rival / RT_DISTANCES]->name, rt_link_kind_name(kind));

@@ -6,7 +6,9 @@
 
 #define SHORT    8
 #define LONG     (64 << 10)
+#define SPREAD   (256 << 10) /* long enough to go over several connections */
 #define IN_A_ROW 8
+#define FEW_IN_A_ROW 3
 #define LEAST    20 /* rounds of each kind, unless they take */
 #define MOST_NS  UINT64_C(500000000) /* so long: then two will do */
 
@@ -17,18 +19,36 @@ struct meter {
     struct rt_engine *engine;
     struct rt_error  *error;
     uint64_t          sent, end_ns;
-    uint32_t          long_bytes;
-    unsigned char     memory[LONG];
+    uint32_t          long_bytes, in_a_row;
+    unsigned char     memory[SPREAD];
 };
 
-static struct rt_link *link_new(struct rt_engine *engine, const struct rt_transport *transport, uint32_t peer,
-                                bool sends)
+/* The links of messages have one connection, so several are tried on a collective's lane, which has none yet. Each
+ * number has its own, since the other end may open the next one before this end has closed the last. */
+static uint32_t lane_of(const struct rt_trial *trial)
+{
+    return trial->connections ? (uint32_t)__builtin_ctz(trial->connections) : RT_P2P_LANE;
+}
+
+static struct rt_link *link_new(const struct rt_trial *trial, struct rt_engine *engine,
+                                const struct rt_transport *transport, uint32_t peer, bool sends)
 {
     struct rt_link *link = calloc(1, transport->link_size);
     if (link)
         *link = (struct rt_link){ .transport = transport, .fabric = &engine->fabric, .peer = peer,
-                                  .lane = RT_P2P_LANE, .sender = sends };
+                                  .lane = lane_of(trial), .sender = sends };
     return link;
+}
+
+static ringtree_status open_both(const struct rt_trial *trial, struct rt_engine *engine, struct rt_error *error)
+{
+    const struct rt_transport *transport = trial->out->transport;
+    const uint32_t before = engine->fabric.connections;
+    if (trial->connections) engine->fabric.connections = trial->connections;
+    ringtree_status status = transport->open(trial->out, error);
+    if (status == RINGTREE_OK) status = transport->open(trial->in, error);
+    engine->fabric.connections = before;
+    return status;
 }
 
 static void link_drop(struct rt_link **link)
@@ -63,7 +83,7 @@ static ringtree_status rest(const struct meter *m, const char *what)
 static ringtree_status give(struct meter *m, enum word word, uint32_t bytes)
 {
     struct rt_link *link = m->trial->out;
-    const struct rt_frame frame = { .sequence = m->sent, .root = RT_NONE, .lane = RT_P2P_LANE, .bytes = bytes };
+    const struct rt_frame frame = { .sequence = m->sent, .root = RT_NONE, .lane = (uint8_t)link->lane, .bytes = bytes };
     ringtree_status status = RINGTREE_IN_PROGRESS;
     m->memory[0] = (unsigned char)word;
     for (uint32_t looks = 0; status == RINGTREE_IN_PROGRESS; looks++) {
@@ -109,9 +129,10 @@ static ringtree_status take(struct meter *m, enum word *word)
 static ringtree_status round_trip(struct meter *m, enum word word)
 {
     ringtree_status status = give(m, word, SHORT);
-    for (int k = 0; word == ROW && k < IN_A_ROW && status == RINGTREE_OK; k++) status = give(m, word, m->long_bytes);
-    if (status == RINGTREE_OK) status = take(m, &word);
-    return status == RINGTREE_OK ? settle(m) : status;
+    const uint32_t more = word == ROW ? m->in_a_row : 0;
+    for (uint32_t k = 0; k < more && status == RINGTREE_OK; k++) status = give(m, word, m->long_bytes);
+    if (status == RINGTREE_OK) status = settle(m); /* the rest of a row goes only while somebody sends it */
+    return status == RINGTREE_OK ? take(m, &word) : status;
 }
 
 static ringtree_status rounds(struct meter *m, enum word word, uint64_t most_ns, uint64_t *least_ns)
@@ -121,7 +142,8 @@ static ringtree_status rounds(struct meter *m, enum word word, uint64_t most_ns,
     ringtree_status status = RINGTREE_OK;
     uint64_t gone = 0;
     *least_ns = UINT64_MAX;
-    for (uint32_t i = 0; status == RINGTREE_OK && (i < 2 || gone < most_ns || (i < LEAST && gone < MOST_NS)); i++) {
+    const uint32_t least = m->trial->connections ? 3 : LEAST;
+    for (uint32_t i = 0; status == RINGTREE_OK && (i < 2 || gone < most_ns || (i < least && gone < MOST_NS)); i++) {
         const uint64_t from = rt_now_ns(clock);
         status = round_trip(m, word);
         const uint64_t took = rt_now_ns(clock) - from;
@@ -142,7 +164,7 @@ static ringtree_status lead(struct meter *m, uint64_t most_ns, struct rt_link_gu
     if (status != RINGTREE_OK) return status;
     const uint64_t long_ns = row_ns > trip_ns ? row_ns - trip_ns : 1;
     found->latency = (double)trip_ns * 0.5e-9;
-    found->byte = (double)long_ns * 1e-9 / ((double)IN_A_ROW * m->long_bytes);
+    found->byte = (double)long_ns * 1e-9 / ((double)m->in_a_row * m->long_bytes);
     return RINGTREE_OK;
 }
 
@@ -152,7 +174,7 @@ static ringtree_status follow(struct meter *m)
         enum word word, next;
         ringtree_status status = take(m, &word);
         if (status != RINGTREE_OK || word == END) return status;
-        for (int k = 0; word == ROW && k < IN_A_ROW && status == RINGTREE_OK; k++) status = take(m, &next);
+        for (uint32_t k = 0; word == ROW && k < m->in_a_row && status == RINGTREE_OK; k++) status = take(m, &next);
         if (status == RINGTREE_OK) status = give(m, TRIP, SHORT);
         if (status == RINGTREE_OK) status = settle(m);
         if (status != RINGTREE_OK) return status;
@@ -164,19 +186,20 @@ ringtree_status rt_trial_run(struct rt_trial *trial, struct rt_engine *engine, c
                              struct rt_link_guess *found, struct rt_error *error)
 {
     struct meter *m = trial->memory = calloc(1, sizeof *m);
-    trial->out = link_new(engine, transport, peer, true);
-    trial->in = link_new(engine, transport, peer, false);
+    const uint32_t most = trial->connections ? SPREAD : LONG;
+    trial->out = link_new(trial, engine, transport, peer, true);
+    trial->in = link_new(trial, engine, transport, peer, false);
     ringtree_status status = m && trial->out && trial->in
                                  ? RINGTREE_OK
                                  : rt_fail(error, RINGTREE_NO_MEMORY, "rank %u: no memory to try %s",
                                            engine->fabric.rank, transport->name);
-    if (status == RINGTREE_OK) status = transport->open(trial->out, error);
-    if (status == RINGTREE_OK) status = transport->open(trial->in, error);
+    if (status == RINGTREE_OK) status = open_both(trial, engine, error);
     if (status == RINGTREE_OK) {
         m->trial = trial;
         m->engine = engine;
         m->error = error;
-        m->long_bytes = engine->slot_bytes < LONG ? (uint32_t)engine->slot_bytes : LONG;
+        m->in_a_row = trial->connections ? FEW_IN_A_ROW : IN_A_ROW;
+        m->long_bytes = engine->slot_bytes < most ? (uint32_t)engine->slot_bytes : most;
         m->end_ns = end_ns;
         status = leads ? lead(m, most_ns, found) : follow(m);
     }

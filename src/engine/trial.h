@@ -10,6 +10,7 @@
 
 /* Links stay open until rt_trial_end(): the other end may not be through yet. */
 struct rt_trial {
+    uint32_t        connections; /* 0: links as messages have them; else long slices are spread over so many */
     struct rt_link *out, *in;
     void           *memory; /* which slices may borrow while the links are open */
 };
