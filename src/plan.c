@@ -191,6 +191,13 @@ struct rt_kept_plan *rt_plan_kept(ringtree_comm *comm, ringtree_collective colle
     return &comm->planner.kept[collective][mixed >> 32 & (RT_PLANS_KEPT - 1)];
 }
 
+void rt_plan_warm(const ringtree_comm *comm)
+{
+    struct rt_option options[RT_MOST_OPTIONS];
+    for (uint32_t c = 0; c <= RINGTREE_SCATTER; c++)
+        rt_plan_options(comm, (ringtree_collective)c, 1 << 20, 0, options);
+}
+
 void rt_plan_forget(ringtree_comm *comm)
 {
     memset(comm->planner.kept, 0, sizeof comm->planner.kept);
