@@ -99,7 +99,7 @@ struct rt_transport {
     /* Everything sent has left this process's hands (or failed). For a clean end. */
     bool (*flushed)(struct rt_link *link);
     void (*close)(struct rt_link *link);
-    /* For sentences: "shm", "tcp 10.0.0.1:4242 (eth0), 2 sockets". */
+    /* For sentences: "shm", "tcp 10.0.0.1:4242 (eth0), 2 sockets"; and how far it has come, for that of a timeout. */
     const char *(*describe)(struct rt_link *link, char *text, size_t capacity);
 
     /*
