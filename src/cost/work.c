@@ -165,9 +165,11 @@ static void doubling_all_reduce(const struct rt_sites *s, double bytes, struct r
     const double all = (double)p * rounds + 2.0 * extra;
     of_node(s, all, all * bytes, all * bytes, w);
     by_distance(s, 1, w);
-    if (extra) w->inside += 1;
     w->wire_messages = w->between * s->local;
     w->wire = w->wire_messages * bytes;
+    if (!extra) return; /* ranks beyond the power of two give their array to a neighbour, and get the sum back */
+    if (s->nodes > 1 && s->local == 1) w->between += 1;
+    else w->inside += 1;
 }
 
 /* Two trees with half of the array each; an inner rank of one is a leaf of the other. */

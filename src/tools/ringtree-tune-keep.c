@@ -76,7 +76,7 @@ bool tune_keep(const char *path, const char *key, const struct tune_point *point
     if (!out) return false;
     fputs(key, out);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s,%u,%s,%llu,%s,%u,%.6f,%.6f\n", rt_cost_case_name((enum rt_cost_case)points[i].place),
+        fprintf(out, "%s,%u,%s,%llu,%s,%u,%.9g,%.9g\n", rt_cost_case_name((enum rt_cost_case)points[i].place),
                 points[i].ranks, ringtree_collective_name((ringtree_collective)points[i].collective),
                 (unsigned long long)points[i].bytes, points[i].way[0] ? points[i].way : "link", points[i].chosen,
                 points[i].predicted * 1e6, points[i].measured * 1e6);
