@@ -30,7 +30,7 @@ static const char help[] =
     "  -r, --rounds N           rounds; each measures all algorithms in turn, the median counts (7)\n"
     "  -s, --milliseconds N     of each algorithm in each round, at least one call (2)\n"
     "  -k, --keep FILE          add what is measured to FILE, as lines of CSV, and take from it what is there already\n"
-    "  -m, --minutes N          measure no longer than about so long; with --keep the next run goes on (exit status 4)\n"
+    "  -m, --minutes N          measure no longer than about so long; the next run with --keep goes on (status 4)\n"
     "  -j, --json               the comparison as JSON\n"
     "  -p, --progress           say what is measured on standard error (so too where that is a terminal)\n"
     "  -h, --help               this text\n"
