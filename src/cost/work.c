@@ -337,7 +337,7 @@ static void two_trees(const struct rt_sites *s, double bytes, struct rt_work *w)
     along_tree(s, 1, bytes, w);
 }
 
-/* Nodes are a binary heap: an inner one gets the array once and sends it twice; a leader also sends it into its node. */
+/* Nodes are a binary heap: an inner one gets the array once and sends it twice; a leader also passes it inside. */
 static void hierarchical_broadcast(const struct rt_sites *s, double bytes, struct rt_work *w)
 {
     w->inside = s->local - 1;
