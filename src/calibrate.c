@@ -52,7 +52,7 @@ struct told { /* by every rank to all; only rank 0's calibration counts, and tho
     uint64_t              table; /* hash */
     uint32_t              status, known, measures; /* rank 0 says whether links are measured */
     struct rt_rivals      rivals;
-    uint32_t              failed; /* transports that carried nothing */
+    struct rt_losers      losers;
     uint32_t              connections; /* RINGTREE_TCP_SOCKETS */
     uint32_t              mbit; /* of the interface to other machines, as the system tells */
     struct rt_calibration calibration;
@@ -126,7 +126,8 @@ static bool may_measure(const ringtree_comm *comm)
 static void merge(struct told *all, uint32_t n)
 {
     for (uint32_t r = 1; r < n; r++) {
-        all[0].failed |= all[r].failed;
+        all[0].losers.failed |= all[r].losers.failed;
+        all[0].losers.slow |= all[r].losers.slow;
         for (uint32_t i = 0; i < RT_MEASURED; i++) {
             if (all[0].calibration.latency_fs[i]) continue;
             all[0].calibration.latency_fs[i] = all[r].calibration.latency_fs[i];
@@ -142,14 +143,14 @@ static ringtree_status measure_rivals(ringtree_comm *comm, const struct rt_rival
 {
     struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { .connections = 0 } };
     const uint32_t ms = (uint32_t)comm->settings.number[RT_CALIBRATE_MS] / RT_CARRIERS;
-    rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->failed);
+    rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->losers);
     ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     for (uint32_t i = 0; i < RT_CARRIERS * RT_DISTANCES; i++) rt_trial_end(&trials[i]);
     if (status != RINGTREE_OK) return status;
     merge(all, comm->nranks);
     mine->calibration = all[0].calibration;
-    mine->failed = all[0].failed;
-    mine->status = rt_rivals_choose(comm, &mine->calibration, mine->failed, error);
+    mine->losers = all[0].losers;
+    mine->status = rt_rivals_choose(comm, &mine->calibration, &mine->losers, error);
     memcpy(mine->text, error->text, sizeof mine->text - 1);
     status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     return status == RINGTREE_OK ? compare(comm, all, error) : status;
@@ -171,7 +172,7 @@ static ringtree_status measure(ringtree_comm *comm, const char *what, const stru
     if (status == RINGTREE_OK) status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     if (status != RINGTREE_OK) return status;
     merge(all, comm->nranks);
-    if (comm->rank == 0 && !wants(comm, "always") && !all[0].failed)
+    if (comm->rank == 0 && !wants(comm, "always") && !all[0].losers.failed)
         rt_calibration_store(&comm->settings, what, &all[0].calibration);
     return RINGTREE_OK;
 }
@@ -235,7 +236,7 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     const bool measures = all[0].measures;
     const bool knows = all[0].known && !rt_rivals_unknown(&rivals, &all[0].calibration);
     if (!knows && measures) status = measure(comm, what, &rivals, &mine, all, error);
-    else status = rt_rivals_choose(comm, &all[0].calibration, 0, error);
+    else status = rt_rivals_choose(comm, &all[0].calibration, NULL, error);
     if (status == RINGTREE_OK && knows && measures) status = look_again(comm, what, &mine, all, error);
     if (status != RINGTREE_OK) return status;
     adapt(&comm->planner, &all[0].calibration);

@@ -53,6 +53,10 @@ ringtree_status rt_flows_measure(ringtree_comm *comm, uint32_t most_ms, struct r
 
 /* ---- transports that compete (calibrate_rivals.c) */
 
+/* What a trial may take beside the measurement, to connect above all. Where several follow each other they stay,
+ * together, within half of what the other ranks wait for them. */
+uint64_t rt_trial_ms(const ringtree_comm *comm, uint32_t trials);
+
 /* Where a transport's cost stands in struct rt_calibration. */
 static inline uint32_t rt_rival(uint32_t carrier, enum rt_distance distance)
 {
@@ -70,13 +74,17 @@ void rt_rivals_find(const ringtree_comm *comm, struct rt_rivals *rivals);
 void rt_rivals_merge(struct rt_rivals *rivals, const struct rt_rivals *others);
 /* Does `found` lack one of them? */
 bool rt_rivals_unknown(const struct rt_rivals *rivals, const struct rt_calibration *found);
-/* Measures them, each for `each_ms`. *failed: a bit for each that carried nothing, as in rt_rival() - RT_LINK_KINDS.
- * `trials` has RT_CARRIERS * RT_DISTANCES, to be ended once all ranks are through. Collective. */
+/* Those whose trial failed, a bit each as in rt_rival() - RT_LINK_KINDS; of them, those that carried something. */
+struct rt_losers {
+    uint32_t failed, slow;
+};
+/* Measures them, each for `each_ms`. `trials` has RT_CARRIERS * RT_DISTANCES, to be ended once all ranks are through.
+ * Collective. */
 void rt_rivals_measure(ringtree_comm *comm, const struct rt_rivals *rivals, uint32_t each_ms, struct rt_trial *trials,
-                       struct rt_calibration *found, uint32_t *failed);
-/* From now on all links are carried by what costs least. */
-ringtree_status rt_rivals_choose(ringtree_comm *comm, const struct rt_calibration *found, uint32_t failed,
-                                 struct rt_error *error);
+                       struct rt_calibration *found, struct rt_losers *losers);
+/* From now on all links are carried by what costs least. `losers` NULL: nothing was tried. */
+ringtree_status rt_rivals_choose(ringtree_comm *comm, const struct rt_calibration *found,
+                                 const struct rt_losers *losers, struct rt_error *error);
 
 /*
  * The file of a machine and placement, `what` (one line). true: it is there, whole, of this version, ours alone to

@@ -29,15 +29,15 @@ static bool is_worth_trying(const ringtree_comm *comm, uint32_t peer, uint32_t m
 static double try_one(ringtree_comm *comm, struct rt_trial *trial, bool leads, uint32_t peer, uint32_t most_ms)
 {
     struct rt_error error = { .status = RINGTREE_OK };
-    struct rt_link_guess cost = { 0, 0 };
-    const uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock) + RT_TRIAL_CONNECT_MS * UINT64_C(1000000);
+    uint64_t latency_fs = 0, byte_fs = 0;
+    const uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock) + rt_trial_ms(comm, 1) * UINT64_C(1000000);
     const ringtree_status status = rt_trial_run(trial, comm->engine, &rt_transport_tcp, peer, leads,
-                                                most_ms * UINT64_C(100000), end_ns, &cost, &error);
-    if (status == RINGTREE_OK && leads)
-        rt_log(RT_LOG_INFO, "%u connections: %.2f GB/s one way", trial->connections, 1e-9 / cost.byte);
+                                                most_ms * UINT64_C(100000), end_ns, &latency_fs, &byte_fs, &error);
+    if (byte_fs)
+        rt_log(RT_LOG_INFO, "%u connections: %.2f GB/s one way", trial->connections, 1e6 / (double)byte_fs);
     if (status != RINGTREE_OK)
         rt_log(RT_LOG_INFO, "%u connections were not measured: %s", trial->connections, error.text);
-    return status == RINGTREE_OK ? cost.byte : 0;
+    return status == RINGTREE_OK ? (double)byte_fs : 0;
 }
 
 /* After the first try: `taken` is what so many connections take, `before` what half of them take. */

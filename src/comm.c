@@ -22,6 +22,7 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
     }
     while (comm->requests) {
         ringtree_request *next = comm->requests->made;
+        rt_lent_back(comm->requests->held, false); /* nobody waited for it */
         free(comm->requests);
         comm->requests = next;
     }
@@ -131,6 +132,13 @@ ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *s
            comm->engine->layout.nnodes, rank, ringtree_local_size(comm));
     *result = comm;
     return RINGTREE_OK;
+}
+
+void rt_comm_drop(ringtree_comm **comm, const struct rt_error *why)
+{
+    rt_control_fail((*comm)->control, why->status, why->text);
+    comm_free(*comm, 0);
+    *comm = NULL;
 }
 
 ringtree_status ringtree_init(ringtree_comm **comm)

@@ -65,7 +65,7 @@ void rt_plan_say_rivals(const ringtree_comm *comm, ringtree_collective collectiv
         const size_t used = strlen(text);
         struct rt_costs costs = comm->planner.costs;
         double seconds = 0;
-        if (t == now || !(comm->engine->candidates[peer] >> t & 1) || carriers->failed[t][d]) continue;
+        if (t == now || !(comm->engine->candidates[peer] >> t & 1) || carriers->tried[t][d] != RT_TRIED_WELL) continue;
         costs.link[comm->planner.sites.between] =
             scaled(&costs.link[comm->planner.sites.between], &carriers->cost[now][d], &carriers->cost[t][d]);
         const char *name = best_way(comm, &costs, collective, bytes, root, &seconds);
