@@ -193,8 +193,8 @@ static void leave_what_stands_still(struct rt_verbs_pair *pair)
         const uint64_t age_ns = rt_verbs_queue_age_ns(&pair->queue[i], now);
         if (age_ns > most_ns / 2) rt_verbs_is_drained(pair, &pair->queue[i]); /* asks for a completion, if none was */
         if (age_ns <= most_ns || pair->state != RT_VERBS_UP) continue;
-        snprintf(reason, sizeof(reason), "%s has neither completed nor failed a request for %" PRIu64 " ms, a quarter of "
-                 "RINGTREE_TIMEOUT_MS; look at the network between, and the kernel's log (dmesg)",
+        snprintf(reason, sizeof(reason), "%s has neither completed nor failed a request for %" PRIu64 " ms, a quarter "
+                 "of RINGTREE_TIMEOUT_MS; look at the network between, and the kernel's log (dmesg)",
                  rt_verbs_port_text(pair->queue[i].port, here, sizeof(here)), most_ns / 1000000);
         rt_verbs_break(pair, pair->queue[i].port, reason);
     }

@@ -280,7 +280,7 @@ bool rt_verbs_flushed(struct rt_link *link);
 ringtree_status rt_verbs_issue(struct rt_verbs_link *l);
 /* A credit came: so many slices, in low bits, were released. */
 ringtree_status rt_verbs_credit(struct rt_verbs_link *l, uint32_t low);
-/* Is every request done? The last may have gone without a completion; one that writes nothing then tells of them all. */
+/* Is every request done? The last may have gone without a completion; one that writes nothing then tells of all. */
 bool rt_verbs_is_drained(struct rt_verbs_pair *pair, struct rt_verbs_queue *queue);
 void rt_verbs_count_sent(struct rt_verbs_link *l);
 /* The link no longer needs slices before `until`. */
