@@ -34,8 +34,8 @@ spoil delay 3ms reorder 75% 50%
 reduce "reordering" 0 -b 8 -e 64K -f 64 -n 2
 /vm/tc qdisc del dev "$card" root
 
-# Down and up again, while much is under way: the connection or the next one carries on. By what the planner takes, and by
-# the ring in slices of 8 KiB, many of which are under way one after another.
+# Down and up again, while much is under way: the connection or the next one carries on. By what the planner takes, and
+# by the ring in slices of 8 KiB, of which many go one after another.
 down_and_up()
 {
     [ $rank = 1 ] && { sleep 2; ip link set "$card" down; sleep 0.3; ip link set "$card" up; } &
