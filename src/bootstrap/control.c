@@ -78,8 +78,7 @@ static ringtree_status make_waits(struct rt_control *c, struct rt_error *error)
     if (c->nranks > 1 && c->wake_fd >= 0)
         c->thread_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0 || (c->nranks > 1 && c->thread_fd < 0))
-        return rt_fail_errno(error, "the control plane cannot make an eventfd; look at the limit of open files "
-                             "(ulimit -n)");
+        return rt_fail_errno(error, "the control plane cannot make an eventfd");
     return RINGTREE_OK;
 }
 
