@@ -177,6 +177,7 @@ static ringtree_status meet_others(struct rt_control *c, const struct rt_meeting
     struct rt_join join = { .rank = c->rank, .nranks = c->nranks, .timeout_ms = c->timeout_ms };
     struct rt_seat seat;
 
+    snprintf(join.version, sizeof(join.version), "%s", ringtree_version());
     ringtree_status status = rt_place_find(&join.place, c->settings, error);
     if (status)
         return status;

@@ -115,6 +115,11 @@ static void seat_guest(struct server *s, struct guest *g)
     const struct rt_join *j = &g->join;
     const uint64_t late = rt_now_ns(s->acceptor.clock) + j->timeout_ms * MS;
 
+    if (strcmp(j->version, ringtree_version()) != 0) {
+        fail(s, RINGTREE_REFUSED, "rank %u (host %s, pid %u) runs ringtree %s, and where the ranks meet it is %s; use "
+             "one version on all ranks", j->rank, j->place.host, j->place.pid, j->version, ringtree_version());
+        return;
+    }
     if (!s->seat) {
         if (j->nranks == 0 || j->nranks > RANKS_MOST || !(s->seat = calloc(j->nranks, sizeof(struct guest *)))) {
             fail(s, RINGTREE_REFUSED, "rank %u (host %s, pid %u) asked for %u ranks: at most %u are possible", j->rank,
