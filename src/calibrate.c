@@ -52,7 +52,9 @@ struct told { /* by every rank to all; only rank 0's calibration counts, and tho
     uint64_t              table; /* hash */
     uint32_t              status, known, measures; /* rank 0 says whether links are measured */
     struct rt_rivals      rivals;
-    uint32_t              failed; /* transports that carried nothing */
+    struct rt_losers      losers;
+    uint32_t              connections; /* RINGTREE_TCP_SOCKETS */
+    uint32_t              mbit; /* of the interface to other machines, as the system tells */
     struct rt_calibration calibration;
     char                  text[400];
 };
@@ -75,16 +77,43 @@ static ringtree_status compare(const ringtree_comm *comm, const struct told *all
     return RINGTREE_OK;
 }
 
-static void adapt(struct rt_costs *costs, const struct rt_calibration *c)
+static void adapt(struct rt_planner *planner, const struct rt_calibration *c)
 {
+    struct rt_costs *costs = &planner->costs;
     for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
         if (!c->latency_fs[kind] || !c->byte_fs[kind]) continue;
         const struct rt_link_measured m = { (double)c->latency_fs[kind] * 1e-15, (double)c->byte_fs[kind] * 1e-15 };
+        planner->measured[kind] = true;
         rt_costs_adapt(costs, (enum rt_link_kind)kind, &m);
         rt_log(RT_LOG_INFO, "link %s: %.2f us, %.2f GB/s one way; the planner reckons with %.2f us",
                rt_link_kind_name((enum rt_link_kind)kind), m.latency * 1e6, 1e-9 / m.byte,
                costs->link[kind].latency * 1e6);
     }
+    if (c->byte_fs[RT_FLOW] && c->byte_fs[RT_LINK_NETWORK])
+        rt_costs_narrow(costs, RT_LINK_NETWORK,
+                        (double)c->byte_fs[RT_FLOW] / (double)c->byte_fs[RT_LINK_NETWORK]);
+}
+
+/* The slowest interface that any rank uses is the network's. A table that somebody measured needs no assumption. */
+static void assume(ringtree_comm *comm, const struct told *all)
+{
+    struct rt_planner *planner = &comm->planner;
+    planner->assumed = planner->sites.between == RT_LINK_NETWORK && !planner->measured[RT_LINK_NETWORK] &&
+                       !comm->settings.text[RT_TUNE_FILE][0];
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (all[r].mbit && (!planner->mbit || all[r].mbit < planner->mbit)) planner->mbit = all[r].mbit;
+    if (planner->assumed) rt_assume_network(&planner->costs, planner->mbit, rt_on_one_machine(comm));
+}
+
+/* How many connections links between nodes have from now on, as rank 0 is set to or by costs. */
+static void spread(ringtree_comm *comm, uint32_t asked)
+{
+    struct rt_sites *sites = &comm->planner.sites;
+    const bool chooses = !asked && sites->nodes > 1 && sites->between == RT_LINK_NETWORK;
+    sites->connections = asked ? asked : 1;
+    if (chooses)
+        sites->connections = rt_cost_connections(&comm->planner.costs, sites, comm->engine->slot_bytes, NULL);
+    comm->engine->fabric.connections = sites->connections;
 }
 
 static bool wants(const ringtree_comm *comm, const char *how)
@@ -102,7 +131,8 @@ static bool may_measure(const ringtree_comm *comm)
 static void merge(struct told *all, uint32_t n)
 {
     for (uint32_t r = 1; r < n; r++) {
-        all[0].failed |= all[r].failed;
+        all[0].losers.failed |= all[r].losers.failed;
+        all[0].losers.slow |= all[r].losers.slow;
         for (uint32_t i = 0; i < RT_MEASURED; i++) {
             if (all[0].calibration.latency_fs[i]) continue;
             all[0].calibration.latency_fs[i] = all[r].calibration.latency_fs[i];
@@ -116,16 +146,16 @@ static void merge(struct told *all, uint32_t n)
 static ringtree_status measure_rivals(ringtree_comm *comm, const struct rt_rivals *rivals, struct told *mine,
                                       struct told *all, struct rt_error *error)
 {
-    struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { NULL, NULL, NULL } };
+    struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { .connections = 0 } };
     const uint32_t ms = (uint32_t)comm->settings.number[RT_CALIBRATE_MS] / RT_CARRIERS;
-    rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->failed);
+    rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->losers);
     ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     for (uint32_t i = 0; i < RT_CARRIERS * RT_DISTANCES; i++) rt_trial_end(&trials[i]);
     if (status != RINGTREE_OK) return status;
     merge(all, comm->nranks);
     mine->calibration = all[0].calibration;
-    mine->failed = all[0].failed;
-    mine->status = rt_rivals_choose(comm, &mine->calibration, mine->failed, error);
+    mine->losers = all[0].losers;
+    mine->status = rt_rivals_choose(comm, &mine->calibration, &mine->losers, error);
     memcpy(mine->text, error->text, sizeof mine->text - 1);
     status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     return status == RINGTREE_OK ? compare(comm, all, error) : status;
@@ -143,10 +173,11 @@ static ringtree_status measure(ringtree_comm *comm, const char *what, const stru
     if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
     memcpy(mine->calibration.latency_fs, links.latency_fs, RT_LINK_KINDS * sizeof *links.latency_fs);
     memcpy(mine->calibration.byte_fs, links.byte_fs, RT_LINK_KINDS * sizeof *links.byte_fs);
-    status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    status = rt_flows_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration, error);
+    if (status == RINGTREE_OK) status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     if (status != RINGTREE_OK) return status;
     merge(all, comm->nranks);
-    if (comm->rank == 0 && !wants(comm, "always") && !all[0].failed)
+    if (comm->rank == 0 && !wants(comm, "always") && !all[0].losers.failed)
         rt_calibration_store(&comm->settings, what, &all[0].calibration);
     return RINGTREE_OK;
 }
@@ -171,11 +202,17 @@ static ringtree_status look_again(ringtree_comm *comm, const char *what, struct 
     status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
     if (status != RINGTREE_OK) return status;
     merge(all, comm->nranks);
-    const uint64_t latency_fs = all[0].calibration.latency_fs[k], byte_fs = all[0].calibration.byte_fs[k];
-    const bool same = is_near(kept.latency_fs[k], latency_fs) && is_near(kept.byte_fs[k], byte_fs);
-    if (!same) {
-        kept.latency_fs[k] = latency_fs;
-        kept.byte_fs[k] = byte_fs;
+    const struct rt_calibration *found = &all[0].calibration;
+    const uint64_t kept_fs = kept.byte_fs[kept.byte_fs[RT_FLOW] ? RT_FLOW : k]; /* over one connection, as was found */
+    if (!is_near(kept.latency_fs[k], found->latency_fs[k]) || !is_near(kept_fs, found->byte_fs[k])) {
+        status = rt_flows_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration, error);
+        if (status == RINGTREE_OK) status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+        if (status != RINGTREE_OK) return status;
+        merge(all, comm->nranks);
+        kept.latency_fs[k] = found->latency_fs[k];
+        kept.byte_fs[k] = found->byte_fs[k];
+        kept.latency_fs[RT_FLOW] = found->latency_fs[RT_FLOW];
+        kept.byte_fs[RT_FLOW] = found->byte_fs[RT_FLOW];
         if (comm->rank == 0) rt_calibration_store(&comm->settings, what, &kept);
     }
     all[0].calibration = kept;
@@ -188,6 +225,9 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     char what[RT_FINGERPRINT_MOST];
     struct told mine = { .table = rt_costs_hash(&comm->planner.costs), .status = local->status };
     mine.measures = may_measure(comm);
+    mine.connections = (uint32_t)comm->settings.number[RT_TCP_SOCKETS];
+    if (comm->planner.sites.between == RT_LINK_NETWORK)
+        mine.mbit = rt_interface_mbit(rt_control_places(comm->control)[comm->rank].address[0].interface);
     memcpy(mine.text, local->text, sizeof mine.text - 1);
     rt_fingerprint(comm, what);
     rt_rivals_find(comm, &mine.rivals);
@@ -201,9 +241,12 @@ static ringtree_status agree(ringtree_comm *comm, const struct rt_error *local, 
     const bool measures = all[0].measures;
     const bool knows = all[0].known && !rt_rivals_unknown(&rivals, &all[0].calibration);
     if (!knows && measures) status = measure(comm, what, &rivals, &mine, all, error);
-    else status = rt_rivals_choose(comm, &all[0].calibration, 0, error);
+    else status = rt_rivals_choose(comm, &all[0].calibration, NULL, error);
     if (status == RINGTREE_OK && knows && measures) status = look_again(comm, what, &mine, all, error);
-    if (status == RINGTREE_OK) adapt(&comm->planner.costs, &all[0].calibration);
+    if (status != RINGTREE_OK) return status;
+    adapt(&comm->planner, &all[0].calibration);
+    assume(comm, all);
+    spread(comm, all[0].connections);
     return status;
 }
 

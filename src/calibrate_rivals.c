@@ -7,6 +7,7 @@
 const char *rt_measured_name(uint32_t index, char text[32])
 {
     if (index < RT_LINK_KINDS) return rt_link_kind_name((enum rt_link_kind)index);
+    if (index == RT_FLOW) return snprintf(text, 32, "connection"), text;
     const uint32_t rival = index - RT_LINK_KINDS;
     const enum rt_link_kind kind = rival % RT_DISTANCES == RT_WITHIN ? RT_LINK_LOOPBACK : RT_LINK_NETWORK;
     snprintf(text, 32, "%s-%s", rt_carriers[rival / RT_DISTANCES]->name, rt_link_kind_name(kind));
@@ -52,55 +53,68 @@ bool rt_rivals_unknown(const struct rt_rivals *rivals, const struct rt_calibrati
     return false;
 }
 
+#define TRIAL_MS 3000
+
+uint64_t rt_trial_ms(const ringtree_comm *comm, uint32_t trials)
+{
+    const uint64_t most = comm->timeout_ms / (2 * (trials ? trials : 1));
+    return most < TRIAL_MS ? most : TRIAL_MS;
+}
+
+static uint32_t count_trials(const struct rt_rivals *rivals)
+{
+    uint32_t trials = 0;
+    for (uint32_t d = 0; d < RT_DISTANCES; d++) trials += (uint32_t)__builtin_popcount(rivals->carriers[d]);
+    return trials;
+}
+
 static bool measure(ringtree_comm *comm, uint32_t t, uint32_t peer, uint32_t each_ms, uint64_t end_ns,
-                    struct rt_trial *trial, struct rt_link_guess *found)
+                    struct rt_trial *trial, uint64_t *latency_fs, uint64_t *byte_fs)
 {
     struct rt_error error = { .status = RINGTREE_OK };
     if (rt_trial_run(trial, comm->engine, rt_carriers[t], peer, comm->rank < peer, each_ms * UINT64_C(1000000), end_ns,
-                     found, &error) == RINGTREE_OK)
+                     latency_fs, byte_fs, &error) == RINGTREE_OK)
         return true;
     rt_log(RT_LOG_WARN, "%s is not used for such links: %s", rt_carriers[t]->name, error.text);
     return false;
 }
 
-static uint64_t femtoseconds(double seconds)
-{
-    const double fs = seconds * 1e15;
-    return fs >= 1 ? (uint64_t)fs : 1;
-}
-
 void rt_rivals_measure(ringtree_comm *comm, const struct rt_rivals *rivals, uint32_t each_ms, struct rt_trial *trials,
-                       struct rt_calibration *found, uint32_t *failed)
+                       struct rt_calibration *found, struct rt_losers *losers)
 {
     /* All begin together. The k-th trial has until k times as long from here, when both ends are through with those
      * before it, whatever became of them. */
     uint64_t end_ns = rt_now_ns(comm->engine->fabric.clock);
-    *failed = 0;
+    const uint64_t each_ns = (each_ms + rt_trial_ms(comm, count_trials(rivals))) * UINT64_C(1000000);
+    memset(losers, 0, sizeof *losers);
     for (uint32_t d = 0; d < RT_DISTANCES; d++)
         for (uint32_t t = 0; t < RT_CARRIERS; t++) {
             const uint32_t at = rt_rival(t, (enum rt_distance)d), bit = at - RT_LINK_KINDS;
             const bool leads = comm->rank == rivals->first[d];
-            struct rt_link_guess cost = { 0, 0 };
+            uint64_t latency_fs = 0, byte_fs = 0;
             if (!(rivals->carriers[d] >> t & 1)) continue;
-            end_ns += (each_ms + RT_TRIAL_CONNECT_MS) * UINT64_C(1000000);
+            end_ns += each_ns;
             if (!leads && comm->rank != rivals->second[d]) continue;
-            if (!measure(comm, t, leads ? rivals->second[d] : rivals->first[d], each_ms, end_ns, &trials[bit], &cost))
-                *failed |= 1u << bit;
-            else if (leads) {
-                found->latency_fs[at] = femtoseconds(cost.latency);
-                found->byte_fs[at] = femtoseconds(cost.byte);
+            if (!measure(comm, t, leads ? rivals->second[d] : rivals->first[d], each_ms, end_ns, &trials[bit],
+                         &latency_fs, &byte_fs)) {
+                losers->failed |= 1u << bit;
+                losers->slow |= (uint32_t)trials[bit].opened << bit;
+            } else if (leads) {
+                found->latency_fs[at] = latency_fs;
+                found->byte_fs[at] = byte_fs;
             }
         }
 }
 
-ringtree_status rt_rivals_choose(ringtree_comm *comm, const struct rt_calibration *found, uint32_t failed,
-                                 struct rt_error *error)
+ringtree_status rt_rivals_choose(ringtree_comm *comm, const struct rt_calibration *found,
+                                 const struct rt_losers *losers, struct rt_error *error)
 {
     struct rt_carrier_costs *costs = &comm->engine->carriers;
     for (uint32_t t = 0; t < RT_CARRIERS; t++)
         for (uint32_t d = 0; d < RT_DISTANCES; d++) {
-            const uint32_t at = rt_rival(t, (enum rt_distance)d);
-            costs->failed[t][d] = failed >> (at - RT_LINK_KINDS) & 1;
+            const uint32_t at = rt_rival(t, (enum rt_distance)d), bit = at - RT_LINK_KINDS;
+            const bool failed = losers && losers->failed >> bit & 1;
+            costs->tried[t][d] = !failed ? RT_TRIED_WELL : losers->slow >> bit & 1 ? RT_TRIED_SLOW : RT_TRIED_MUTE;
             if (!found->latency_fs[at]) continue;
             costs->measured[t][d] = true;
             costs->cost[t][d] = (struct rt_link_guess){ (double)found->latency_fs[at] * 1e-15,

@@ -133,6 +133,13 @@ ringtree_status rt_comm_make(ringtree_comm **result, const struct rt_settings *s
     return RINGTREE_OK;
 }
 
+void rt_comm_drop(ringtree_comm **comm, const struct rt_error *why)
+{
+    rt_control_fail((*comm)->control, why->status, why->text);
+    comm_free(*comm, 0);
+    *comm = NULL;
+}
+
 ringtree_status ringtree_init(ringtree_comm **comm)
 {
     struct rt_error *error = rt_thread_error();

@@ -71,6 +71,8 @@ ringtree_status rt_comm_check(ringtree_comm *comm, const char *call);
 
 ringtree_status rt_comm_make(ringtree_comm **comm, const struct rt_settings *settings, const struct rt_meeting *meeting,
                              uint32_t rank, uint32_t nranks, const ringtree_options *options, struct rt_error *error);
+/* Ends one that cannot be used, without the others, who are told why. */
+void rt_comm_drop(ringtree_comm **comm, const struct rt_error *why);
 
 /*
  * The machines that the ranks live on, in the order of their first ranks, united and finished; each has its host's name

@@ -31,6 +31,9 @@ struct rt_planner {
     ringtree_tuner      tuner;
     void               *tuner_context;
     bool                asking; /* the tuner, right now */
+    bool                measured[RT_LINK_KINDS], assumed; /* what is believed of links; `assumed`: of the network */
+    uint32_t            mbit; /* by which it is assumed; 0: nobody told */
+    char                transports[64]; /* by which this rank reaches the others, once asked for */
     uint64_t            calls; /* collectives, where RINGTREE_REVIEW_EVERY counts them */
     struct rt_kept_plan kept[RINGTREE_COLLECTIVE_COUNT][RT_PLANS_KEPT];
 };
@@ -80,10 +83,22 @@ struct rt_option {
 };
 #define RT_MOST_OPTIONS 16
 
+/* A barrier goes as an all_reduce of one byte, whatever RINGTREE_ALGORITHM says. */
+static inline ringtree_collective rt_plan_carrier(ringtree_collective collective)
+{
+    return collective == RINGTREE_BARRIER ? RINGTREE_ALL_REDUCE : collective;
+}
+
 /* All ways of the collective; a barrier's are those of the all_reduce that carries it. */
 uint32_t rt_plan_options(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
                          struct rt_option *options);
 struct rt_plan rt_plan_of(const struct rt_option *option);
+/*
+ * The transports of links between nodes that compete with the one that carries them: what the best way of this call
+ * would take by each, by how much it costs more or less. A line for each is added to `text`.
+ */
+void rt_plan_say_rivals(const ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,
+                        char *text, size_t capacity);
 /* The tuner's choice into *plan, which has the planner's own. */
 ringtree_status rt_plan_ask_tuner(ringtree_comm *comm, ringtree_collective collective, size_t bytes,
                                   const struct rt_option *options, uint32_t count, struct rt_plan *plan,

@@ -33,7 +33,21 @@ static ringtree_status check(ringtree_comm *comm, const char *call, ringtree_col
 
 /* ---- as data */
 
-static ringtree_way way_of(const ringtree_comm *comm, const struct rt_option *option, const struct rt_plan *plan)
+/* "shm", "shm and tcp": by which this rank reaches the others. */
+static const char *transports_of(ringtree_comm *comm)
+{
+    char *text = comm->planner.transports;
+    const size_t capacity = sizeof comm->planner.transports;
+    text[0] = '\0';
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (r == comm->rank || strstr(text, comm->engine->reach[r]->name)) continue;
+        const size_t used = strlen(text);
+        snprintf(text + used, capacity - used, "%s%s", used ? " and " : "", comm->engine->reach[r]->name);
+    }
+    return text[0] ? text : "none";
+}
+
+static ringtree_way way_of(ringtree_comm *comm, const struct rt_option *option, const struct rt_plan *plan)
 {
     const struct rt_prediction *p = &option->prediction;
     const struct rt_shape shape = { .nranks = comm->nranks, .rank = comm->rank, .root = 0,
@@ -45,6 +59,8 @@ static ringtree_way way_of(const ringtree_comm *comm, const struct rt_option *op
         .slice_bytes = p->slice ? p->slice : comm->engine->slot_bytes,
         .lanes = here && option->algorithm ? option->algorithm->lanes(&shape) : 1,
         .chosen = here && plan->algorithm == option->algorithm,
+        .transport = !here ? "" : option->algorithm ? transports_of(comm) : "shm",
+        .connections = p->connections,
     };
 }
 
@@ -122,18 +138,6 @@ static void say(struct text *text, const char *format, ...)
     text->left -= used;
 }
 
-/* "shm", "shm and tcp": by which this rank reaches the others. */
-static const char *transports_text(const ringtree_comm *comm, char *text, size_t capacity)
-{
-    struct text out = { text, capacity };
-    text[0] = '\0';
-    for (uint32_t r = 0; r < comm->nranks; r++) {
-        if (r == comm->rank || strstr(text, comm->engine->reach[r]->name)) continue;
-        say(&out, "%s%s", text[0] ? " and " : "", comm->engine->reach[r]->name);
-    }
-    return text[0] ? text : "none";
-}
-
 static bool are_alike(const struct rt_engine *e, uint32_t a, uint32_t b)
 {
     return e->reach[a] == e->reach[b] && e->candidates[a] == e->candidates[b] &&
@@ -156,26 +160,60 @@ static void say_carriers(struct text *out, const ringtree_comm *comm)
     }
 }
 
-static void say_places(struct text *out, const ringtree_comm *comm)
+/* How the planner knows what it says of a link. */
+static void say_origin(struct text *out, const struct rt_planner *planner, enum rt_link_kind kind)
+{
+    if (planner->measured[kind]) say(out, "measured)\n");
+    else if (kind != RT_LINK_NETWORK || !planner->assumed) say(out, "as the table has it)\n");
+    else if (planner->costs.link[kind].wire_byte <= 0) say(out, "assumed of namespaces on one machine)\n");
+    else if (planner->mbit) say(out, "assumed of an interface of %u Mbit/s)\n", planner->mbit);
+    else say(out, "assumed, no interface tells its speed)\n");
+}
+
+static void say_places(struct text *out, ringtree_comm *comm)
 {
     const struct rt_sites *s = &comm->planner.sites;
     const struct rt_plan_link link = rt_plan_link(comm);
-    char transports[64];
     say(out, "among %u ranks on %u node%s, transport %s, %u rank%s on %u core%s of the most crowded machine\n",
-        comm->nranks, s->nodes, s->nodes == 1 ? "" : "s", transports_text(comm, transports, sizeof transports),
+        comm->nranks, s->nodes, s->nodes == 1 ? "" : "s", transports_of(comm),
         s->crowd, s->crowd == 1 ? "" : "s", s->cores, s->cores == 1 ? "" : "s");
-    say(out, "slowest link: %s, %.2f us, %.2f GB/s\n", rt_link_kind_name(link.kind), link.latency_s * 1e6,
+    say(out, "slowest link: %s, %.2f us, %.2f GB/s (", rt_link_kind_name(link.kind), link.latency_s * 1e6,
         link.bytes_per_s / 1e9);
+    say_origin(out, &comm->planner, link.kind);
     say_carriers(out, comm);
 }
 
 static void say_way(struct text *out, const ringtree_way *way)
 {
     say(out, "%c %-14s", way->chosen ? '*' : ' ', way->name);
-    if (way->refusal) say(out, "impossible: %s\n", way->refusal);
-    else
-        say(out, "%12.1f us predicted, most of it %s; %g rounds, %.0f bytes a rank, %u lane%s\n", way->seconds * 1e6,
-            way->dominant, way->rounds, way->bytes, way->lanes, way->lanes == 1 ? "" : "s");
+    if (way->refusal) return say(out, "impossible: %s\n", way->refusal);
+    say(out, "%-12s %12.1f us predicted, most of it %s; %g rounds, %.0f bytes a rank, %u lane%s", way->transport,
+        way->seconds * 1e6, way->dominant, way->rounds, way->bytes, way->lanes, way->lanes == 1 ? "" : "s");
+    say(out, way->connections > 1 ? " of %u connections\n" : "\n", way->connections);
+}
+
+/* What the chosen way would take with other numbers of connections between nodes, and why it has as many as it has. */
+static void say_connections(struct text *out, const ringtree_comm *comm, ringtree_collective collective, size_t bytes,
+                            const char *chosen)
+{
+    const struct rt_planner *planner = &comm->planner;
+    const struct rt_algorithm *algorithm = rt_algorithm_find(collective, chosen);
+    struct rt_sites sites = planner->sites;
+    const uint64_t asked = comm->settings.number[RT_TCP_SOCKETS];
+    if (sites.nodes < 2 || !algorithm) return;
+    say(out, "connections of a lane:");
+    for (uint32_t i = 0; i < RT_COST_SPREADS; i++) {
+        struct rt_prediction p;
+        sites.connections = 1u << i;
+        rt_cost_predict(&planner->costs, &sites, collective, algorithm, bytes, comm->engine->slot_bytes,
+                        comm->settings.number[RT_SLICE_BYTES], &p);
+        say(out, "%s %u %.1f us", i ? "," : "", sites.connections, p.seconds * 1e6);
+    }
+    say(out, "; %u: %s\n", planner->sites.connections,
+        asked                                              ? "RINGTREE_TCP_SOCKETS is set"
+        : planner->sites.connections > 1                   ? "one carries less than the link, by measurement"
+        : planner->costs.link[sites.between].flow_byte > 0 ? "more carry more, but not so much that a call is faster"
+                                                           : "no measurement says that more carry more");
 }
 
 static const char *reason(const ringtree_comm *comm, const ringtree_way *ways, size_t number)
@@ -211,6 +249,7 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     if (status != RINGTREE_OK) return status;
     ringtree_way ways[RT_MOST_OPTIONS];
     size_t number, slice = 0;
+    const char *chosen = "";
     struct text out = { text, capacity };
     status = ringtree_plan_ways(comm, collective, count, type, ways, RT_MOST_OPTIONS, &number);
     if (status != RINGTREE_OK) return status;
@@ -223,9 +262,13 @@ ringtree_status ringtree_plan_explain(ringtree_comm *comm, ringtree_collective c
     }
     for (size_t i = 0; i < number; i++) {
         say_way(&out, &ways[i]);
-        if (ways[i].chosen) slice = ways[i].slice_bytes;
+        if (ways[i].chosen) slice = ways[i].slice_bytes, chosen = ways[i].name;
     }
     if (slice) say(&out, "slices of up to %zu bytes\n", slice);
+    say_connections(&out, comm, rt_plan_carrier(collective), count * ringtree_type_size(type), chosen);
+    rt_plan_say_rivals(comm, collective, count * ringtree_type_size(type), root_of(collective), out.at, out.left);
+    out.left -= strlen(out.at);
+    out.at += strlen(out.at);
     say(&out, "* chosen%s\n", reason(comm, ways, number));
     say_codec(&out, comm, collective, count, type);
     return RINGTREE_OK;

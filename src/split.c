@@ -43,6 +43,18 @@ static void invite(ringtree_comm *comm, struct invitation *mine)
     else memcpy(mine->text, error.text, sizeof mine->text - 1);
 }
 
+#ifdef RINGTREE_FAULT_SWITCHES
+/* RINGTREE_FAULT=split: the new communicator takes it that no transport carries anything. */
+static void forget_carriers(ringtree_comm *made)
+{
+    struct rt_carrier_costs *costs = &made->engine->carriers;
+    for (uint32_t t = 0; t < RT_CARRIERS && !strcmp(made->settings.text[RT_FAULT], "split"); t++)
+        for (uint32_t d = 0; d < RT_DISTANCES; d++) costs->tried[t][d] = RT_TRIED_MUTE;
+}
+#else
+#define forget_carriers(made) (void)(made)
+#endif
+
 /* Its links are as its parent's, so they are not measured again. */
 static ringtree_status make(ringtree_comm *comm, const struct group *group, const struct rt_meeting *meeting,
                             ringtree_comm **result)
@@ -58,7 +70,9 @@ static ringtree_status make(ringtree_comm *comm, const struct group *group, cons
     if (status == RINGTREE_OK) {
         (*result)->planner.costs = comm->planner.costs;
         (*result)->engine->carriers = comm->engine->carriers;
+        forget_carriers(*result);
         status = rt_carriers_choose((*result)->engine, &comm->error);
+        if (status != RINGTREE_OK) rt_comm_drop(result, &comm->error);
     }
     free(settings);
     return status;

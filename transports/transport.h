@@ -45,6 +45,7 @@ struct rt_fabric {
     struct rt_tcp_pair       *tcp;  /* the TCP transport's own: the connections of its links */
     struct rt_verbs          *verbs; /* the verbs transport's own: devices, ports, connections */
     struct rt_ucx            *ucx;  /* the UCX transport's own: its worker and endpoints */
+    uint32_t                  connections; /* of a collective's link between machines; 0: nobody has chosen yet */
 };
 
 /* Filled by the core before open(); a transport's link begins with it. */
@@ -98,7 +99,7 @@ struct rt_transport {
     /* Everything sent has left this process's hands (or failed). For a clean end. */
     bool (*flushed)(struct rt_link *link);
     void (*close)(struct rt_link *link);
-    /* For sentences: "shm", "tcp 10.0.0.1:4242 (eth0), 2 sockets". */
+    /* For sentences: "shm", "tcp 10.0.0.1:4242 (eth0), 2 sockets"; and how far it has come, for that of a timeout. */
     const char *(*describe)(struct rt_link *link, char *text, size_t capacity);
 
     /*

@@ -345,6 +345,8 @@ typedef struct ringtree_way {
     size_t      slice_bytes; /* most that is handed to a transport at once */
     uint32_t    lanes;    /* parts that move beside each other */
     uint32_t    chosen;   /* 1: this call would go this way */
+    const char *transport; /* what carries it from this rank: "shm", "tcp", "shm and tcp"; "" where it is refused */
+    uint32_t    connections; /* of each lane between two nodes, over which long slices are spread */
 } ringtree_way;
 #define RINGTREE_MOST_WAYS 16
 

@@ -51,7 +51,8 @@ const struct rt_setting_info rt_setting_table[RT_SETTING_COUNT] = {
     [RT_SHM_SLOT_BYTES] = SIZE("SHM_SLOT_BYTES", "128K", 4 * KIB, 64 * MIB,
         "size of one slice in shared memory"),
     [RT_TCP_SOCKETS] = NUMBER("TCP_SOCKETS", "", "0", 0, 16,
-        "TCP connections between two ranks, per lane; 0: chosen"),
+        "TCP connections between two ranks, per lane, over which slices of more than 64K are spread; 0: between "
+        "machines as many as pay by measurement, within one 1"),
     [RT_TCP_SLOT_BYTES] = SIZE("TCP_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,
         "size of one slice on a TCP link"),
     [RT_UCX_SLOT_BYTES] = SIZE("UCX_SLOT_BYTES", "256K", 4 * KIB, 64 * MIB,

@@ -44,3 +44,10 @@ void rt_costs_adapt(struct rt_costs *costs, enum rt_link_kind kind, const struct
     else link->byte *= byte;
     if (kind == RT_LINK_SHM) scale_exchange(&costs->exchange, latency, byte);
 }
+
+void rt_costs_narrow(struct rt_costs *costs, enum rt_link_kind kind, double ratio)
+{
+    struct rt_link_cost *link = &costs->link[kind];
+    const double byte = link->wire_byte > 0 ? link->wire_byte : link->byte, times = rounded(ratio);
+    link->flow_byte = times > 1 ? byte * times : 0;
+}

@@ -94,12 +94,27 @@ struct parts {
     double after; /* what cannot be done while a wire is at work: slices are added when they are there */
 };
 
+/* A slice that is long enough goes over all connections of a link; each part of it is a message. */
+static uint32_t spread_of(const struct rt_sites *s, double slice)
+{
+    return s->nodes > 1 && s->connections > 1 && slice > RT_COST_SPREAD ? s->connections : 1;
+}
+
+/* What the connections take that the busiest rank sends over. Messages beside one another go to different ranks. */
+static double flow_of(const struct rt_link_cost *out, const struct rt_work *w, double far, uint32_t spread)
+{
+    const double rounds = w->inside + w->between;
+    const double peers = rounds > 0 ? most(1, w->messages / rounds) : 1;
+    return far * w->bytes * out->flow_byte / (peers * spread);
+}
+
 static struct parts parts_of(const struct rt_costs *costs, const struct rt_sites *s, const struct rt_work *w,
                              double slices, double slice)
 {
     const struct rt_link_cost *in = &costs->link[s->inside], *out = &costs->link[s->between];
     const double rounds = w->inside + w->between, far = rounds > 0 ? w->between / rounds : 0;
-    const double message = in->message * (1 - far) + out->message * far;
+    const uint32_t spread = spread_of(s, slice);
+    const double message = in->message * (1 - far) + out->message * far * spread;
     const double byte = in->byte * (1 - far) + out->byte * far;
     const double late = w->inside * (in->latency + crowding(s) * in->crowded) +
                         w->between * (out->latency + crowding(s) * out->crowded);
@@ -107,7 +122,7 @@ static struct parts parts_of(const struct rt_costs *costs, const struct rt_sites
     p.latency = w->hops > 0 ? late + w->hops * slice * byte : late * slices;
     p.rank = w->messages * slices * message + w->bytes * byte + w->added * costs->add;
     p.cores = on_cores(s, w->messages_all * slices * message + w->bytes_all * byte + w->added_all * costs->add);
-    p.wire = w->wire * out->wire_byte;
+    p.wire = most(w->wire * out->wire_byte, flow_of(out, w, far, spread));
     p.after = p.wire > 0 ? w->added * costs->add : 0;
     return p;
 }
@@ -129,9 +144,9 @@ static void take(const struct parts *p, struct rt_prediction *prediction)
     const double work = most(p->rank, most(p->cores, p->wire + p->after));
     prediction->seconds = p->latency + work;
     prediction->dominant = p->latency >= work   ? RT_COST_LATENCY
-                           : p->wire >= work  ? RT_COST_WIRE
-                           : p->cores > p->rank ? RT_COST_CORES
-                                                : RT_COST_RANK;
+                           : p->wire + p->after >= work ? RT_COST_WIRE
+                           : p->cores > p->rank         ? RT_COST_CORES
+                                                        : RT_COST_RANK;
 }
 
 #define LEAST_SLICE 8192
@@ -142,15 +157,18 @@ static void predict_algorithm(const struct rt_costs *costs, const struct rt_site
 {
     const double whole = (double)slot / w->span;
     double slice = forced && (double)forced < whole ? (double)forced : whole;
-    struct parts p = parts_of(costs, s, w, slices_of(w, slice), slice < w->chunk ? slice : w->chunk);
+    const double piece = slice < w->chunk ? slice : w->chunk;
+    struct parts p = parts_of(costs, s, w, slices_of(w, slice), piece);
     take(&p, prediction);
     prediction->slice = forced;
+    prediction->connections = spread_of(s, piece);
     if (forced || w->hops <= 0 || w->chunk <= LEAST_SLICE) return;
     for (slice = LEAST_SLICE; slice < whole; slice *= 2) {
         struct rt_prediction other = *prediction;
         p = parts_of(costs, s, w, slices_of(w, slice), slice);
         take(&p, &other);
         other.slice = (size_t)slice;
+        other.connections = spread_of(s, slice);
         if (other.seconds < prediction->seconds) *prediction = other;
     }
 }
@@ -197,6 +215,7 @@ static void predict_exchange(const struct rt_costs *costs, const struct rt_sites
     p.cores = on_cores(s, n * e.blocks * c->block + e.all * c->byte) + memory;
     p.rank += memory;
     take(&p, prediction);
+    prediction->connections = 1;
     prediction->rounds = e.meetings;
     prediction->bytes = e.bytes;
 }
@@ -217,6 +236,27 @@ void rt_cost_predict(const struct rt_costs *costs, const struct rt_sites *s, rin
     }
     prediction->correction = rt_cost_correction(costs, s, rt_cost_way(collective, algorithm), bytes);
     prediction->seconds *= prediction->correction;
+}
+
+#define LARGE (64 << 20)
+
+uint32_t rt_cost_connections(const struct rt_costs *costs, const struct rt_sites *sites, size_t slot,
+                             double seconds[RT_COST_SPREADS])
+{
+    const struct rt_algorithm *ring = rt_algorithm_find(RINGTREE_ALL_REDUCE, "ring");
+    struct rt_sites s = *sites;
+    uint32_t best = 1;
+    double least = 0;
+    for (uint32_t i = 0; i < RT_COST_SPREADS; i++) {
+        struct rt_prediction p;
+        s.connections = 1u << i;
+        rt_cost_predict(costs, &s, RINGTREE_ALL_REDUCE, ring, LARGE, slot, 0, &p);
+        if (seconds) seconds[i] = p.seconds;
+        if (i > 0 && !rt_cost_beats(p.seconds, least)) continue;
+        best = s.connections;
+        least = p.seconds;
+    }
+    return best;
 }
 
 /* ---- places and words */

@@ -29,6 +29,7 @@ struct rt_link_cost {
     double byte;      /* s of a core for each byte, sender and receiver together */
     double wire_byte; /* s of the node's network card for each byte; 0: there is none */
     double crowded;   /* s more for a round where ranks share cores: the scheduler must change them */
+    double flow_byte; /* s for each byte over one connection, where that is narrower than the link; else 0 */
 };
 
 /* The direct paths: all ranks read each other's memory. */
@@ -79,6 +80,9 @@ void rt_costs_uncorrect(struct rt_costs *costs);
  */
 void rt_costs_adapt(struct rt_costs *costs, enum rt_link_kind kind, const struct rt_link_measured *measured);
 
+/* One connection was measured to take so many times as long for a byte as several take together; 1: it does not. */
+void rt_costs_narrow(struct rt_costs *costs, enum rt_link_kind kind, double ratio);
+
 /* Where the ranks are. Equal on all ranks. */
 struct rt_sites {
     uint32_t ranks, nodes; /* nodes: that share memory */
@@ -88,7 +92,10 @@ struct rt_sites {
     uint32_t crowd, cores; /* ranks of the most crowded machine, and its cores */
     uint8_t  inside, between; /* enum rt_link_kind */
     bool     direct;       /* all ranks share memory and may use the direct paths */
+    uint32_t connections;  /* of a link between nodes; slices over RT_COST_SPREAD are cut over them. 0: one */
 };
+#define RT_COST_SPREAD           (64 << 10) /* as RT_TCP_STRIPE_LEAST */
+#define RT_COST_MOST_CONNECTIONS 16
 
 /* node_of[ranks] as in struct rt_layout. crowd and cores are those of a machine per node until the caller says more. */
 struct rt_sites rt_sites_of(uint32_t ranks, const uint32_t *node_of);
@@ -101,6 +108,7 @@ struct rt_prediction {
     double   bytes;      /* through the busiest rank, one way */
     size_t   slice;      /* of the least time; 0: the algorithm does not gain from slices, whole slots */
     uint8_t  dominant;   /* enum rt_dominant: the largest part */
+    uint32_t connections; /* that a slice is cut over */
     double   correction; /* that seconds contain */
 };
 
@@ -119,6 +127,15 @@ static inline bool rt_cost_beats(double seconds, double least)
 {
     return seconds < 0.95 * least;
 }
+
+/*
+ * How many connections a link between nodes should have: 1, 2, 4, ... by the least predicted time of a large array,
+ * since they are opened once and shorter slices take only the first. *seconds, unless NULL: what was predicted for each
+ * of the RT_COST_SPREADS numbers.
+ */
+#define RT_COST_SPREADS 5
+uint32_t rt_cost_connections(const struct rt_costs *costs, const struct rt_sites *sites, size_t slot,
+                             double seconds[RT_COST_SPREADS]);
 
 /* The row of `correction`; RT_COST_WAYS where the table has none. */
 uint32_t rt_cost_way(ringtree_collective collective, const struct rt_algorithm *algorithm);

@@ -85,6 +85,17 @@ static bool take_link(struct rt_costs *costs, struct line *line)
     return false;
 }
 
+/* A line of its own: it is 0 where nobody measured it. */
+static bool take_flow(struct rt_costs *costs, struct line *line)
+{
+    char name[MOST_WORD];
+    if (!take_word(line, name)) return false;
+    for (int kind = 0; kind < RT_LINK_KINDS; kind++)
+        if (!strcmp(name, rt_link_kind_name((enum rt_link_kind)kind)))
+            return take_times(line, (double *const[]){ &costs->link[kind].flow_byte }, 1, 1);
+    return false;
+}
+
 static bool take_reference(struct rt_costs *costs, struct line *line)
 {
     char name[MOST_WORD];
@@ -140,6 +151,7 @@ static bool take_line(struct rt_costs *costs, struct line *line, bool *ended)
     if (line->at == line->end || *line->at == '#') return true;
     if (*ended || !take_word(line, word)) return false;
     if (!strcmp(word, "link")) return take_link(costs, line);
+    if (!strcmp(word, "flow")) return take_flow(costs, line);
     if (!strcmp(word, "reference")) return take_reference(costs, line);
     if (!strcmp(word, "exchange")) return take_exchange(costs, line);
     if (!strcmp(word, "correction")) return take_correction(costs, line);
@@ -213,6 +225,9 @@ bool rt_costs_write(const struct rt_costs *costs, bool corrections, FILE *out)
         link_fields(&copy.link[kind], fields);
         fprintf(out, "link %s", rt_link_kind_name((enum rt_link_kind)kind));
         write_times(fields, LINK_FIELDS, LINK_FIELDS, out);
+        if (!(copy.link[kind].flow_byte > 0)) continue;
+        fprintf(out, "flow %s %" PRIu64 "\n", rt_link_kind_name((enum rt_link_kind)kind),
+                whole(copy.link[kind].flow_byte, FS));
     }
     for (int kind = 0; kind < RT_LINK_KINDS; kind++) {
         struct rt_link_measured *m = &copy.reference[kind];

@@ -2,7 +2,7 @@
 #include "carrier.h"
 #include "engine.h"
 #include "base/log.h"
-#include <stdarg.h>
+#include "base/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,16 +26,6 @@ void rt_carriers_guess(struct rt_carrier_costs *costs)
 
 /* ---- the setting */
 
-static void append(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t capacity, const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, capacity - used, format, args);
-    va_end(args);
-}
-
 static uint32_t carrier_named(const char *name)
 {
     uint32_t t = 0;
@@ -46,7 +36,7 @@ static uint32_t carrier_named(const char *name)
 static const char *known_carriers(char *text, size_t capacity)
 {
     text[0] = '\0';
-    for (size_t t = 0; t < RT_CARRIERS; t++) append(text, capacity, "%s%s", t ? ", " : "", rt_carriers[t]->name);
+    for (size_t t = 0; t < RT_CARRIERS; t++) rt_append(text, capacity, "%s%s", t ? ", " : "", rt_carriers[t]->name);
     return text;
 }
 
@@ -145,19 +135,19 @@ static double seconds(const struct rt_link_guess *cost, double bytes)
     return cost->latency + cost->byte * bytes;
 }
 
-static bool takes_part(const struct rt_engine *engine, uint32_t t, uint32_t peer)
+static bool takes_part(const struct rt_engine *engine, uint32_t t, uint32_t peer, enum rt_tried worst)
 {
-    return engine->candidates[peer] >> t & 1 && !engine->carriers.failed[t][rt_carrier_distance(engine, peer)];
+    return engine->candidates[peer] >> t & 1 && engine->carriers.tried[t][rt_carrier_distance(engine, peer)] <= worst;
 }
 
 /* Memory that ranks share comes before all costs: nothing else has the direct paths. */
-static uint32_t cheapest(const struct rt_engine *engine, uint32_t peer)
+static uint32_t cheapest_of(const struct rt_engine *engine, uint32_t peer, enum rt_tried worst)
 {
     const enum rt_distance distance = rt_carrier_distance(engine, peer);
     uint32_t best = RT_CARRIERS;
     double least = 0;
     for (uint32_t t = 0; t < RT_CARRIERS; t++) {
-        if (!takes_part(engine, t, peer)) continue;
+        if (!takes_part(engine, t, peer, worst)) continue;
         if (rt_carriers[t] == &rt_transport_shm) return t;
         const struct rt_link_guess *cost = &engine->carriers.cost[t][distance];
         const double product = seconds(cost, SHORT_BYTES) * seconds(cost, LONG_BYTES);
@@ -168,12 +158,19 @@ static uint32_t cheapest(const struct rt_engine *engine, uint32_t peer)
     return best;
 }
 
+/* Where nothing else is left, one that was too slow for its trial is better than none. */
+static uint32_t cheapest(const struct rt_engine *engine, uint32_t peer)
+{
+    const uint32_t t = cheapest_of(engine, peer, RT_TRIED_WELL);
+    return t < RT_CARRIERS ? t : cheapest_of(engine, peer, RT_TRIED_SLOW);
+}
+
 static uint32_t first_listed(const struct rt_engine *engine, uint32_t peer)
 {
     char name[32];
     for (uint32_t i = 0; rt_list_item(engine->fabric.settings->text[RT_TRANSPORTS], i, name, sizeof name); i++) {
         const uint32_t t = carrier_named(name);
-        if (t < RT_CARRIERS && takes_part(engine, t, peer)) return t;
+        if (t < RT_CARRIERS && takes_part(engine, t, peer, RT_TRIED_WELL)) return t;
     }
     return RT_CARRIERS;
 }
@@ -185,7 +182,8 @@ static const char *refusal(const struct rt_engine *engine, uint32_t t, uint32_t 
     if (!rt_list_allows(engine->fabric.settings->text[RT_TRANSPORTS], rt_carriers[t]->name))
         snprintf(why, capacity, "RINGTREE_TRANSPORTS leaves it out");
     else if (engine->candidates[peer] >> t & 1)
-        snprintf(why, capacity, "it was tried at the start and carried nothing");
+        snprintf(why, capacity, "it was tried at the start and %s",
+                 takes_part(engine, t, peer, RT_TRIED_SLOW) ? "was too slow to be measured" : "carried nothing");
     else if (rt_carriers[t]->reaches(&engine->fabric, peer, why, capacity))
         snprintf(why, capacity, "it does not reach both ways");
     return why;
@@ -197,7 +195,7 @@ static ringtree_status unreachable(const struct rt_engine *engine, uint32_t peer
     char reasons[500] = "", why[200];
     for (uint32_t t = 0; t < RT_CARRIERS; t++)
         if (rt_list_allows(engine->fabric.settings->text[RT_TRANSPORTS], rt_carriers[t]->name))
-            append(reasons, sizeof reasons, " %s: %s.", rt_carriers[t]->name,
+            rt_append(reasons, sizeof reasons, " %s: %s.", rt_carriers[t]->name,
                    refusal(engine, t, peer, why, sizeof why));
     return rt_fail(error, RINGTREE_UNREACHABLE,
                    "rank %u (host %s) cannot reach rank %u (host %s) by RINGTREE_TRANSPORTS=%s:%s", engine->fabric.rank,
@@ -243,12 +241,12 @@ const char *rt_carrier_text(const struct rt_engine *engine, uint32_t peer, char 
     for (uint32_t pass = 0; pass < 2; pass++) /* the chosen one first */
         for (uint32_t t = 0; t < RT_CARRIERS; t++) {
             if ((rt_carriers[t] == engine->reach[peer]) != (pass == 0)) continue;
-            append(text, capacity, pass ? "; %s: " : ": ", rt_carriers[t]->name);
-            if (takes_part(engine, t, peer))
-                append(text, capacity, "%s (%s)",
+            rt_append(text, capacity, pass ? "; %s: " : ": ", rt_carriers[t]->name);
+            if (takes_part(engine, t, peer, RT_TRIED_WELL))
+                rt_append(text, capacity, "%s (%s)",
                        rt_carrier_cost_text(&engine->carriers.cost[t][d], words, sizeof words),
                        engine->carriers.measured[t][d] ? "measured" : "a guess");
-            else append(text, capacity, "%s", refusal(engine, t, peer, words, sizeof words));
+            else rt_append(text, capacity, "%s", refusal(engine, t, peer, words, sizeof words));
         }
     return text;
 }

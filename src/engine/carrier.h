@@ -15,10 +15,12 @@ extern const struct rt_transport *const rt_carriers[RT_CARRIERS];
 
 enum rt_distance { RT_WITHIN, RT_ACROSS, RT_DISTANCES }; /* a machine; machines */
 
-/* failed: it was tried, and did not carry. */
+/* Of a trial: it carried too little in its time; nothing. */
+enum rt_tried { RT_TRIED_WELL, RT_TRIED_SLOW, RT_TRIED_MUTE };
 struct rt_carrier_costs {
     struct rt_link_guess cost[RT_CARRIERS][RT_DISTANCES];
-    bool                 measured[RT_CARRIERS][RT_DISTANCES], failed[RT_CARRIERS][RT_DISTANCES];
+    bool                 measured[RT_CARRIERS][RT_DISTANCES];
+    enum rt_tried        tried[RT_CARRIERS][RT_DISTANCES];
 };
 
 struct rt_engine;

@@ -276,5 +276,7 @@ struct pollfd;
 uint32_t rt_blocked_fds(struct rt_engine *engine, struct pollfd *fds, uint32_t capacity);
 /* The ranks that the present waits are for: at most `capacity`. */
 uint32_t rt_blocked_peers(struct rt_engine *engine, uint32_t *peers, uint32_t capacity);
+/* How far the links have come that the present waits are for, in words. */
+void rt_blocked_links(struct rt_engine *engine, char *text, size_t capacity);
 
 #endif

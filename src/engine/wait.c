@@ -127,7 +127,7 @@ static ringtree_status timed_out(struct rt_engine *engine)
     const struct rt_place *places = rt_control_places(fabric->control);
     uint32_t peers[8];
     const uint32_t count = rt_blocked_peers(engine, peers, 8);
-    char what[300] = "a message", who[500] = "", state[400] = "";
+    char what[300] = "a message", who[500] = "", state[400] = "", links[600];
     if (engine->first) append_call(what, 0, sizeof what, &engine->first->call.frame);
     size_t used = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -138,9 +138,10 @@ static ringtree_status timed_out(struct rt_engine *engine)
     const bool all_victims = ask(fabric->control, peers, count, what, state, sizeof state);
     if (all_victims && rt_engine_verdict(engine, VICTIM_GRACE_NS)) return engine->error.status;
     struct rt_error error;
+    rt_blocked_links(engine, links, sizeof links);
     rt_fail(&error, RINGTREE_TIMEOUT,
-            "rank %u: no answer from %s in %s for %u ms%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS",
-            fabric->rank, count ? who : "any rank", what, engine->timeout_ms, state);
+            "rank %u: no answer from %s in %s for %u ms%s. Look at that rank, or raise RINGTREE_TIMEOUT_MS%s%s",
+            fabric->rank, count ? who : "any rank", what, engine->timeout_ms, state, links[0] ? ". Links:" : "", links);
     return rt_engine_fail(engine, &error);
 }
 

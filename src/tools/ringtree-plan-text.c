@@ -1,16 +1,7 @@
 /* A plan in words. */
 #include "ringtree-plan.h"
-#include <stdarg.h>
+#include "base/text.h"
 #include <string.h>
-
-static void append(char *text, size_t capacity, const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, capacity - used, format, args);
-    va_end(args);
-}
 
 void plan_chunk_words(const struct plan *plan, uint8_t buffer, uint32_t first, const struct rt_step *step, char *text,
                       size_t capacity)
@@ -28,50 +19,50 @@ static void append_chunks(const struct plan *plan, const struct rt_step *step, u
     static const char *const names[] = { "INPUT", "OUTPUT", "SCRATCH" };
     char chunks[64];
     plan_chunk_words(plan, buffer, first, step, chunks, sizeof chunks);
-    append(text, capacity, "%s[%s]", names[buffer], chunks);
+    rt_append(text, capacity, "%s[%s]", names[buffer], chunks);
 }
 
 static void append_send(const struct rt_step *step, char *text, size_t capacity)
 {
-    if (step->to != RT_NONE) append(text, capacity, "%s to %u", step->verb == RT_SEND ? "" : ", send", step->to);
-    if (step->to2 != RT_NONE) append(text, capacity, " and %u", step->to2);
-    if (step->flags & RT_COPIED) append(text, capacity, " (copied when in place)");
+    if (step->to != RT_NONE) rt_append(text, capacity, "%s to %u", step->verb == RT_SEND ? "" : ", send", step->to);
+    if (step->to2 != RT_NONE) rt_append(text, capacity, " and %u", step->to2);
+    if (step->flags & RT_COPIED) rt_append(text, capacity, " (copied when in place)");
 }
 
 static void append_local(const struct plan *plan, const struct rt_step *step, char *text, size_t capacity)
 {
-    append(text, capacity, step->verb == RT_SEND ? "send " : step->verb == RT_COPY ? "copy " : "add ");
+    rt_append(text, capacity, step->verb == RT_SEND ? "send " : step->verb == RT_COPY ? "copy " : "add ");
     append_chunks(plan, step, step->source, step->source_chunk, text, capacity);
     if (step->verb == RT_SEND) return;
-    append(text, capacity, " to ");
+    rt_append(text, capacity, " to ");
     append_chunks(plan, step, step->target, step->target_chunk, text, capacity);
 }
 
 static void append_received(const struct plan *plan, const struct rt_step *step, char *text, size_t capacity)
 {
-    append(text, capacity, "receive from %u", step->from);
-    if (step->from2 != RT_NONE) append(text, capacity, " and %u", step->from2);
+    rt_append(text, capacity, "receive from %u", step->from);
+    if (step->from2 != RT_NONE) rt_append(text, capacity, " and %u", step->from2);
     if (rt_step_reduces(step)) {
-        append(text, capacity, step->flags & RT_OWN_FIRST ? ", add behind " : ", add ");
+        rt_append(text, capacity, step->flags & RT_OWN_FIRST ? ", add behind " : ", add ");
         append_chunks(plan, step, step->source, step->source_chunk, text, capacity);
     }
     if (!rt_step_keeps(step)) return;
-    append(text, capacity, ", keep as ");
+    rt_append(text, capacity, ", keep as ");
     append_chunks(plan, step, step->target, step->target_chunk, text, capacity);
 }
 
 void plan_step_words(const struct plan *plan, const struct rt_step *step, char *text, size_t capacity)
 {
     text[0] = '\0';
-    if (step->wait_lane != RT_NONE) append(text, capacity, "wait for lane %u, ", step->wait_lane);
+    if (step->wait_lane != RT_NONE) rt_append(text, capacity, "wait for lane %u, ", step->wait_lane);
     if (step->verb == RT_NOTHING) {
-        append(text, capacity, "nothing");
+        rt_append(text, capacity, "nothing");
         return;
     }
     if (step->verb == RT_SEND || step->verb == RT_COPY || step->verb == RT_REDUCE)
         append_local(plan, step, text, capacity);
     else append_received(plan, step, text, capacity);
-    if (step->flags & RT_FINAL) append(text, capacity, ", final");
+    if (step->flags & RT_FINAL) rt_append(text, capacity, ", final");
     append_send(step, text, capacity);
 }
 

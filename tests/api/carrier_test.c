@@ -1,5 +1,6 @@
 /* Which transport carries a link: by cost, by the order of a list, by what both ends have; and that all ranks agree. */
 #include "cache.h"
+#include "entries.h"
 #include "ranks.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -115,6 +116,84 @@ TEST(a_transport_that_carries_nothing_when_it_is_tried_loses)
     setenv("UCX_TLS", "self", 1); /* UCX finds no way to another process */
     start("^shm", "", NULL, "ucx: it was tried at the start and carried nothing");
     unsetenv("UCX_TLS");
+}
+
+#define TIMEOUT_MS 1600
+
+static void starts_by(struct rank *self)
+{
+    ringtree_comm *comm = NULL;
+    char text[MOST] = "";
+    if (self->rank == 0) CHECK_EQ(ringtree_id_create(&self->shared->id), RINGTREE_OK);
+    ranks_meet(self);
+    const uint64_t begun = ranks_now_ms();
+    const ringtree_status status = ringtree_init_id(&comm, &self->shared->id, self->size, self->rank, NULL);
+    const uint64_t took = ranks_now_ms() - begun;
+    if (comm)
+        CHECK_EQ(ringtree_plan_explain(comm, RINGTREE_ALL_REDUCE, 1000, RINGTREE_FLOAT32, RINGTREE_SUM, text,
+                                       sizeof text), RINGTREE_OK);
+    else {
+        CHECK_EQ(status, RINGTREE_UNREACHABLE);
+        snprintf(text, sizeof text, "%s", ringtree_last_error(NULL));
+    }
+    CHECK_HAS(text, (const char *)self->argument);
+    CHECK_THAT(took > TIMEOUT_MS / 4 && took < TIMEOUT_MS, "%" PRIu64 " ms, of %d", took, TIMEOUT_MS);
+    ringtree_destroy(comm);
+}
+
+static void start_by(const char *fault, const char *log, const char *expected)
+{
+    char broken[64], file[MOST], timeout[64];
+    snprintf(broken, sizeof broken, "RINGTREE_FAULT=%s", fault);
+    snprintf(file, sizeof file, "RINGTREE_LOG_FILE=%s", log);
+    snprintf(timeout, sizeof timeout, "RINGTREE_TIMEOUT_MS=%d", TIMEOUT_MS);
+    const char *const settings[] = { cache_setting, "RINGTREE_CALIBRATE=", "RINGTREE_LOG=warn", broken, file, timeout,
+                                     NULL };
+    CHECK_EQ(RANKS(starts_by, .ranks = 2, .processes = 2, .bare = true, .transports = "^shm", .settings = settings,
+                   .argument = (void *)(uintptr_t)expected), 0);
+}
+
+/* A link that says nothing takes its whole time; all trials together stay well within the time that all ranks have. */
+TEST(a_trial_that_fails_says_how_and_ends_well_before_the_timeout)
+{
+    char log[MOST], text[MOST] = "";
+    make_directory();
+    if (!has_ucx()) SKIP("there is no UCX here to compete with tcp");
+    snprintf(log, sizeof log, "%s/log", directory);
+    start_by("mute:ucx", log, "ucx: it was tried at the start and carried nothing");
+    FILE *in = fopen(log, "r");
+    CHECK(in && fread(text, 1, sizeof text - 1, in) > 0);
+    if (in) fclose(in);
+    CHECK_HAS(text, "nothing came from rank 1 (host ");
+    CHECK_HAS(text, "nothing came from rank 0 (host ");
+    CHECK_HAS(text, " ms: look at firewalls");
+    start_by("slow:ucx", log, "ucx: it was tried at the start and was too slow to be measured");
+    start_by("slow:all", log, ": tcp, the least cost: it was tried at the start and was too slow to be measured");
+    start_by("mute:all", log, "tcp: it was tried at the start and carried nothing. ucx: it was tried at the start and "
+             "carried nothing.");
+}
+
+static void split_apart(struct rank *self)
+{
+    float one = 1;
+    ringtree_comm *part = self->comm;
+    CHECK_EQ(ringtree_all_reduce(self->comm, &one, &one, 1, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_OK);
+    const int entries = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(ringtree_split(self->comm, 0, 0, &part), RINGTREE_UNREACHABLE);
+        CHECK(!part);
+        CHECK_HAS(ringtree_last_error(self->comm), "cannot reach rank");
+    }
+    CHECK_EQ(count_entries("/proc/self/fd"), entries);
+    CHECK_EQ(count_entries("/proc/self/task"), threads);
+    CHECK_EQ(ringtree_all_reduce(self->comm, &one, &one, 1, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_OK);
+    CHECK_EQ(one, 9);
+}
+
+TEST(a_split_whose_parts_no_transport_connects_fails_and_leaves_nothing_behind)
+{
+    const char *const settings[] = { "RINGTREE_FAULT=split", NULL };
+    CHECK_EQ(RANKS(split_apart, .ranks = 3, .processes = 3, .transports = "tcp", .settings = settings), 0);
 }
 
 static void refused(struct rank *self)

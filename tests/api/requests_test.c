@@ -1,6 +1,7 @@
 /* Requests and groups: any pattern of sends and receives, any order of waiting, no deadlock. */
 #include "ranks.h"
 #include "test.h"
+#include <unistd.h>
 
 #define MANY 300000
 
@@ -189,6 +190,53 @@ TEST(a_group_may_hold_collectives_and_messages_and_be_waited_for_as_one)
 {
     RANKS(mixed_group, .ranks = 4);
     RANKS(mixed_group, .ranks = 4, .processes = 2, .hosts = "ab", .transports = "shm,tcp");
+}
+
+/*
+ * Some ranks block, which takes the shortest way there is, others make a request, and one comes late: one call all the
+ * same, in place and not, for sizes around what one slice holds, again and again as the blocking ones remember it.
+ */
+#define SLICE_BYTES 4096
+
+static void some_block(struct rank *self)
+{
+    static const size_t counts[] = { 1, 14, 300, SLICE_BYTES / 4, SLICE_BYTES / 4 + 1, 5000 };
+    const uint32_t n = self->size, me = self->rank;
+    float in[5000], out[5000];
+    for (uint32_t k = 0; k < 60; k++) {
+        const size_t count = counts[k / 2 % 6];
+        const bool average = k % 5 == 4, in_place = k % 3 == 1;
+        const float whole = (float)(n * (n - 1) / 2 + n * k), expected = average ? whole / (float)n : whole;
+        ringtree_request *request = NULL;
+        float *source = in_place ? out : in;
+        for (size_t i = 0; i < count; i++) source[i] = (float)(me + k);
+        if (k % 15 == 7 && me == k % n) usleep(20000);
+        ringtree_status status = ringtree_all_reduce(self->comm, source, out, count, RINGTREE_FLOAT32,
+                                                     average ? RINGTREE_AVG : RINGTREE_SUM,
+                                                     (me + k) % 3 == 0 ? &request : NULL);
+        if (status == RINGTREE_OK && request) status = ringtree_wait(&request);
+        CHECK_THAT(status == RINGTREE_OK, "%s", ringtree_last_error(self->comm));
+        for (size_t i = 0; i < count; i++)
+            if (out[i] != expected) {
+                CHECK_THAT(false, "call %u of %zu elements: element %zu is %g, not %g", k, count, i, (double)out[i],
+                           (double)expected);
+                return;
+            }
+        out[0] = me == k % n ? (float)k : -1;
+        status = ringtree_broadcast(self->comm, out, out, 1, RINGTREE_FLOAT32, k % n, NULL);
+        CHECK_THAT(status == RINGTREE_OK && out[0] == (float)k, "broadcast %u gave %g", k, (double)out[0]);
+    }
+}
+
+TEST(blocking_calls_and_requests_meet_in_one_call)
+{
+    const char *slices[] = { "RINGTREE_SLICE_BYTES=4096", NULL };
+    for (uint32_t n = 2; n <= 5; n++) {
+        RANKS(some_block, .ranks = n, .processes = n, .transports = "tcp", .algorithm = "all_reduce=doubling",
+              .settings = slices);
+        RANKS(some_block, .ranks = n, .processes = n, .transports = "tcp");
+        RANKS(some_block, .ranks = n, .processes = n);
+    }
 }
 
 TEST_MAIN

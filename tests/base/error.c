@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "test.h"
 #include <errno.h>
 #include <pthread.h>
@@ -120,6 +121,18 @@ TEST(the_clock_does_not_go_back)
         CHECK(now >= last);
         last = now;
     }
+}
+
+TEST(text_is_appended_and_cut_at_its_capacity)
+{
+    char text[8] = "";
+    rt_append(text, sizeof(text), "%s-", "ab");
+    rt_append(text, sizeof(text), "%d", 7);
+    CHECK(!strcmp(text, "ab-7"));
+    rt_append(text, sizeof(text), "%s", "longer");
+    CHECK(!strcmp(text, "ab-7lon"));
+    rt_append(text, sizeof(text), "x");
+    CHECK(!strcmp(text, "ab-7lon"));
 }
 
 TEST_MAIN

@@ -88,6 +88,36 @@ TEST(doubling_wins_for_small_and_not_for_large_arrays)
     CHECK(seconds(&s, doubling, RINGTREE_ALL_REDUCE, 64 << 20) > 2 * seconds(&s, ring, RINGTREE_ALL_REDUCE, 64 << 20));
 }
 
+TEST(connections_are_as_many_as_pay)
+{
+    const struct rt_sites s = sites_of(4, 4);
+    double t[RT_COST_SPREADS];
+    rt_costs_built_in(&costs);
+    CHECK_EQ(rt_cost_connections(&costs, &s, 256 << 10, t), 1); /* nobody measured that one is narrow */
+    for (uint32_t i = 1; i < RT_COST_SPREADS; i++) CHECK(t[i] >= t[i - 1]);
+    rt_costs_narrow(&costs, RT_LINK_NETWORK, 4.1); /* one takes 4 times as long */
+    CHECK_EQ(rt_cost_connections(&costs, &s, 256 << 10, t), 4);
+    CHECK(t[0] > 1.8 * t[1] && t[1] > 1.8 * t[2]);
+    CHECK_EQ(rt_cost_connections(&costs, &s, RT_COST_SPREAD, NULL), 1); /* slices go over one each */
+    rt_costs_narrow(&costs, RT_LINK_NETWORK, 1.1);
+    CHECK_EQ(rt_cost_connections(&costs, &s, 256 << 10, NULL), 1);
+}
+
+TEST(a_call_of_short_slices_takes_one_connection)
+{
+    struct rt_sites s = sites_of(4, 4);
+    struct rt_prediction p;
+    const struct rt_algorithm *ring = rt_algorithm_find(RINGTREE_ALL_REDUCE, "ring");
+    rt_costs_built_in(&costs);
+    s.connections = 4;
+    rt_cost_predict(&costs, &s, RINGTREE_ALL_REDUCE, ring, 64 << 10, 256 << 10, 0, &p);
+    CHECK_EQ(p.connections, 1);
+    rt_cost_predict(&costs, &s, RINGTREE_ALL_REDUCE, ring, 4 << 20, 256 << 10, 0, &p);
+    CHECK_EQ(p.connections, 4);
+    rt_cost_predict(&costs, &s, RINGTREE_ALL_REDUCE, ring, 4 << 20, 256 << 10, 32 << 10, &p); /* forced */
+    CHECK_EQ(p.connections, 1);
+}
+
 TEST(the_hierarchy_wins_where_many_ranks_share_a_slow_wire)
 {
     const struct rt_sites s = sites_of(64, 8);

@@ -100,6 +100,17 @@ check()
     echo "ok: $what"
 }
 
+# look WHAT PORT WORDS: two hosts whose plan has these words; three times, as both may be on one core while a link is
+# measured, which does not count
+look()
+{
+    for port in "$2" $(($2 + 10)) $(($2 + 20)); do
+        check "$1" 2 1 "10.99.0.1:$port"
+        ! grep -q "$3" "$work/out.0" || return 0
+    done
+    fail "$1: the plan does not know"
+}
+
 settings=""
 by=tcp
 for host in 1 2 3 4; do add_host $host; done
@@ -128,10 +139,35 @@ check "four hosts, RINGTREE_INTERFACE" 4 1 "10.99.0.1:29521"
 # At 160 Mbit/s a row of long messages takes longer than the measurement may: what it shows counts all the same.
 if ip netns exec "$id-h1" tc qdisc add dev eth0 root tbf rate 160mbit burst 32kb latency 50ms 2>/dev/null; then
     settings="RINGTREE_CALIBRATE=always RINGTREE_CALIBRATE_MS=5"
-    check "two hosts, a slow link that is measured" 2 1 "10.99.0.1:29526"
-    grep -q "slowest link: network, .* us, 0\.0[1-3] GB/s" "$work/out.1" || fail "$what: the plan does not know"
+    look "two hosts, a slow link that is measured" 29526 "slowest link: network, .* us, 0\.0[1-3] GB/s (measured)"
     ip netns exec "$id-h1" tc qdisc delete dev eth0 root
 fi
+
+# limit_flows HOST PORT: connections share 16 classes of 1 Gbit/s by their port on host 1, which dials
+limit_flows()
+{
+    tc="ip netns exec $id-h$1 tc"
+    $tc qdisc add dev eth0 root handle 1: htb default 10 r2q 10000 2>/dev/null || return 1
+    for class in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
+        $tc class add dev eth0 parent 1: classid 1:1$class htb rate 1gbit burst 64k cburst 64k 2>/dev/null || return 1
+        $tc filter add dev eth0 parent 1: protocol ip u32 match ip "$2" $((0x$class * 2)) 0x001e flowid 1:1$class \
+            2>/dev/null || return 1
+    done
+}
+if limit_flows 1 sport && limit_flows 2 dport; then
+    settings="RINGTREE_CALIBRATE=always RINGTREE_INTERFACE==eth0"
+    look "two hosts, a network that limits each connection" 29527 "^\* .* of [0-9]* connections"
+    grep -q "connections of a lane: 1 .* one carries less than the link" "$work/out.0" || fail "$what: nobody says why"
+    settings="$settings RINGTREE_TCP_SOCKETS=3"
+    check "two hosts, as many connections as are asked for" 2 1 "10.99.0.1:29528"
+    grep -q "^\* .* of 3 connections" "$work/out.0" || fail "$what: others are chosen"
+    grep -q "3: RINGTREE_TCP_SOCKETS is set" "$work/out.0" || fail "$what: nobody says why"
+fi
+for host in 1 2; do ip netns exec "$id-h$host" tc qdisc delete dev eth0 root 2>/dev/null || true; done
+settings="RINGTREE_CALIBRATE=off RINGTREE_INTERFACE==eth0"
+check "two hosts, a network that is not measured" 2 1 "10.99.0.1:29529"
+grep -q "slowest link: network, 4.00 us, .*(assumed of namespaces on one machine)" "$work/out.0" ||
+    fail "$what: nobody says what is assumed"
 settings="RINGTREE_INTERFACE=eth"
 
 if [ "${2:-}" = ucx ]; then

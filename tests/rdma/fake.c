@@ -48,6 +48,7 @@ static bool port_up[FAKE_DEVICES], removed[FAKE_DEVICES];
 static enum ibv_mtu port_mtu[FAKE_DEVICES];
 static atomic_uint leaks;
 static uint32_t device_count, lose, inline_most = 256, next_qp = 1;
+static bool next_unheard;
 static enum ibv_wc_status next_status;
 static struct fake_qp *qps[MOST_QPS];
 static struct ibv_mr *mrs[MOST_MRS];
@@ -60,6 +61,7 @@ void fake_reset(uint32_t count)
     lose = 0;
     inline_most = 256;
     next_status = IBV_WC_SUCCESS;
+    next_unheard = false;
     for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
         port_up[i] = true;
         removed[i] = false;
@@ -93,6 +95,13 @@ void fake_next_status(enum ibv_wc_status status)
 {
     pthread_mutex_lock(&lock);
     next_status = status;
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_unheard(void)
+{
+    pthread_mutex_lock(&lock);
+    next_unheard = true;
     pthread_mutex_unlock(&lock);
 }
 
@@ -226,7 +235,9 @@ static enum ibv_wc_status carry_out(struct fake_qp *from, const struct ibv_send_
     for (int i = 0; i < wr->num_sge; at += wr->sg_list[i++].length)
         memcpy(at, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
     if (has_note(wr)) receive(to, wr);
-    return IBV_WC_SUCCESS;
+    const bool unheard = next_unheard;
+    next_unheard = false;
+    return unheard ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS;
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

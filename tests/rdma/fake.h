@@ -22,6 +22,8 @@ void fake_port(uint32_t device, bool up);
 void fake_remove(uint32_t device);
 /* The next request on any queue pair ends with this status, and the queue pair in error. */
 void fake_next_status(enum ibv_wc_status status);
+/* The next request is carried out, but its acknowledgement gets lost, and all that would ask for it again. */
+void fake_unheard(void);
 /* The next `count` long requests are acknowledged, but get lost (which no real device should do); then one breaks. */
 void fake_lose(uint32_t count);
 /* No inline data, and this MTU. */

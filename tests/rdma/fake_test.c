@@ -2,6 +2,7 @@
  * The verbs transport on devices that exist in memory alone: the conformance suite in several shapes, and what happens
  * when things break. The same transport over a kernel's soft-RoCE is tested in virtual machines (rdma_test).
  */
+#include "exchange.h"
 #include "fake.h"
 #include "test.h"
 #include "transports/conformance.h"
@@ -195,6 +196,96 @@ TEST(failover_can_be_limited_and_the_sentence_says_what_broke_and_where_to_look)
     CHECK_HAS(refused(&pair, "off", all_devices_removed),
               "fake0 port 1 (GID ::ffff:10.0.0.1): the device failed or was removed");
     pair_close(&pair);
+}
+
+/* ---- breaks while both ranks send and receive */
+
+static void break_queue(struct exchange *x, int rank)
+{
+    struct rt_verbs_pair *pair = ((struct rt_verbs_link *)x->in[rank])->pair;
+    if (pair->queues) rt_verbs_queue_empty(pair, &pair->queue[0]);
+}
+
+static void break_somehow(struct exchange *x)
+{
+    switch (random_next(&x->random) % 7) {
+    case 0: fake_next_status(IBV_WC_RETRY_EXC_ERR); break;
+    case 1: fake_unheard(); break;
+    case 2: break_queue(x, 0); break;
+    case 3: break_queue(x, 1); break;
+    case 4:
+        break_queue(x, 0);
+        break_queue(x, 1);
+        break;
+    case 5: fake_remove(1); break; /* while it greets, too; there may be no such device */
+    default:
+        fake_port(0, false);
+        fake_port(0, random_next(&x->random) & 1);
+    }
+}
+
+static void now_and_then(struct exchange *x, uint64_t came)
+{
+    (void)came;
+    if (random_next(&x->random) % *(const uint32_t *)x->context == 0) break_somehow(x);
+}
+
+static const char *exchange_over(const struct fixture *fixture, uint64_t seed, uint32_t one_in)
+{
+    struct rt_fabric fabric[2];
+    void *world;
+    const char *why = fixture->start(fixture, fabric, &world);
+    struct exchange x = { fabric, 200, seed, now_and_then, .context = &one_in };
+    if (!why) why = exchange_run(&x);
+    exchange_close(&x);
+    fixture->stop(world);
+    return why;
+}
+
+TEST(links_that_break_at_any_slice_while_both_ranks_send_lose_nothing_and_stand_still_nowhere)
+{
+    for (uint64_t seed = 1; seed <= 918; seed += seed == 80 ? 838 : 1) { /* 918: a device removed while they greet */
+        const char *why = exchange_over(seed % 3 ? &one : &four, seed, seed % 2 ? 100 : 30);
+        CHECK_THAT(!why, "seed %" PRIu64 ": %s", seed, why);
+    }
+}
+
+/* A rank that has sent a short slice counts it as sent, and only waits for others from then on. */
+static const char *lost_short(uint32_t broken_before, const char *then)
+{
+    struct pair pair;
+    bool skip;
+    const void *data = NULL;
+    struct rt_frame got;
+    char text[400] = "";
+    const char *why = pair_open(&pair, &one, &skip);
+    for (uint64_t number = 0; !why && number <= broken_before; number++) {
+        if (number) fake_next_status(IBV_WC_RETRY_EXC_ERR);
+        why = slice(&pair, number, 8);
+    }
+    fake_next_status(IBV_WC_RETRY_EXC_ERR);
+    const struct rt_frame frame = pair_frame(broken_before + 1, 8);
+    unsigned char memory[8];
+    pair_fill(memory, frame.sequence, 8);
+    if (!why) why = pair_send(&pair, &frame, memory);
+    const uint64_t end = rt_now_ns(&rt_system_clock) + UINT64_C(3000000000);
+    while (!why && !data) {
+        rt_transport_verbs.step(&pair.fabric[0]);
+        if (rt_transport_verbs.recv(pair.in, &frame, NULL, 8, &got, &data, NULL) > RINGTREE_IN_PROGRESS) why = "recv";
+        if (!data && rt_now_ns(&rt_system_clock) > end)
+            why = wrong("it did not come: %s", rt_transport_verbs.describe(pair.out, text, sizeof(text)));
+    }
+    if (!why && !strstr(rt_transport_verbs.describe(pair.out, text, sizeof(text)), then)) why = wrong("%s", text);
+    pair_close(&pair);
+    return why;
+}
+
+TEST(a_short_slice_that_gets_lost_is_sent_again_though_nobody_asks_its_sender)
+{
+    const char *why = lost_short(0, "up (epoch 2)");
+    CHECK_THAT(!why, "%s", why);
+    why = lost_short(1, "now over tcp");
+    CHECK_THAT(!why, "%s", why);
 }
 
 /* What came whole is still given. */

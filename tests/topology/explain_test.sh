@@ -6,6 +6,7 @@ program=$1 golden=$2 work=$3 failures=0
 mkdir -p "$work"
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
+cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 h100="node: 2 socket: 4 gpu nvlink:18 switch sm:90; 4 nic 400G"
 cores="4 node: 2 socket: 2 core; nic 100G"
 {
@@ -17,6 +18,11 @@ cores="4 node: 2 socket: 2 core; nic 100G"
     "$program" explain reduce 1M -n 8 "node: 8 core"
     "$program" explain all_reduce 256M "node: 4 gpu pcie:4x16; nic 25G"
     "$program" explain all_reduce 64 -n 12 "3 node: 4 gpu nvlink:4 mesh; nic 10G"
+    "$program" explain all_gather 1M -n 4 "4 node: core"
+    for machine in "" --tcp; do # this one, as if it had one core
+        taskset -c "$cpu" "$program" explain all_reduce 1M -n 4 $machine
+        taskset -c "$cpu" "$program" explain broadcast -n 3 $machine
+    done
 } >"$work/explain.txt" 2>&1
 if [ "${GOLDEN:-}" = write ]; then cp "$work/explain.txt" "$golden"; fi
 diff -u "$golden" "$work/explain.txt" || fail "the predictions are others than recorded"
@@ -36,6 +42,10 @@ expect 2 'must be a number' explain all_reduce 4Q
 expect 2 'must be a number' explain all_reduce 4 -n 65537
 expect 2 'column' explain all_reduce 4 "2 gpx"
 expect 0 'among 6 ranks on 1 node' explain all_reduce 1M --ranks 6
-expect 0 '\* ring ' explain all_reduce 64M "2 node: core; nic 1G" # a tree is predicted as fast, within what that is worth
+expect 0 '\* ring  *verbs' explain all_reduce 64M "2 node: core; nic 1G" # a tree is predicted as fast, within what that is worth
+expect 0 'by tcp: .* ucx is left out unless' explain all_reduce 1M --tcp
+expect 0 'no port is described, 10 Gbit/s assumed' explain all_reduce 1M "2 node: core"
+expect 0 'between nodes by verbs: .* RDMA assumed' explain all_reduce 1M "2 node: core; nic 100G"
+expect 0 'connections of a lane, .*; 1: no measurement says' explain all_reduce 1M "2 node: core; nic 100G"
 expect 0 'among 6 ranks on 6 nodes' explain all_reduce 1M --ranks 6 --tcp
 [ $failures = 0 ]

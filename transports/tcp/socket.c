@@ -108,7 +108,8 @@ uint32_t rt_tcp_choose_sockets(const struct rt_link *link)
     const uint64_t asked = link->fabric->settings->number[RT_TCP_SOCKETS];
     if (asked) return asked < RT_TCP_MOST_SOCKETS ? (uint32_t)asked : RT_TCP_MOST_SOCKETS;
     if (link->lane == RT_P2P_LANE) return 1;
-    return places[link->fabric->rank].host_key == places[link->peer].host_key ? 1 : 2;
+    const bool near = places[link->fabric->rank].host_key == places[link->peer].host_key;
+    return near || !link->fabric->connections ? 1 : link->fabric->connections;
 }
 
 bool rt_tcp_would_block(int number)

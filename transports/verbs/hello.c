@@ -109,6 +109,7 @@ static ringtree_status connect_queues(struct rt_verbs_pair *pair)
     const bool is_lower = pair->fabric->rank < pair->peer;
     const uint32_t count = is_lower ? rt_verbs_meet(&pair->mine, &pair->theirs, lower, upper)
                                     : rt_verbs_meet(&pair->theirs, &pair->mine, lower, upper);
+    if (count && pair->state == RT_VERBS_BREAKING) return RINGTREE_OK; /* broken again meanwhile: an epoch follows */
     ringtree_status status = rt_verbs_rewind(pair);
     if (status != RINGTREE_OK) return status;
     sort_queues(pair, is_lower ? lower : upper, count);
@@ -179,7 +180,7 @@ static ringtree_status hear_hello(struct rt_verbs_pair *pair, const struct rt_ve
                              "RINGTREE_VERBS_SLOT_BYTES must be the same on all ranks", pair->fabric->rank,
                              pair->mine.slot_bytes, pair->peer, hello->slot_bytes);
     pair->theirs = *hello;
-    if (now && pair->state == RT_VERBS_GREETING) return connect_queues(pair);
+    if (now && (pair->state == RT_VERBS_GREETING || pair->state == RT_VERBS_BREAKING)) return connect_queues(pair);
     if (now) return nonsense(pair, "a hello after the end of all greetings");
     return told_broken(pair);
 }

@@ -199,6 +199,16 @@ static void up_go(struct rt_verbs_pair *pair)
     if (pair->in && pair->in->owes) rt_verbs_owe(pair->in);
 }
 
+/*
+ * A short slice counts as sent once a queue pair has it, so nobody asks for the sending end again when that queue pair
+ * breaks: whatever moves this pair on has to send it anew.
+ */
+static void send_again(struct rt_verbs_link *out)
+{
+    const bool waits = out->plain ? out->credited < out->posted : out->issued < out->posted;
+    if (waits) rt_verbs_issue(out);
+}
+
 ringtree_status rt_verbs_progress(struct rt_verbs_pair *pair)
 {
     if (pair->failure.status != RINGTREE_OK) return pair->failure.status;
@@ -211,15 +221,24 @@ ringtree_status rt_verbs_progress(struct rt_verbs_pair *pair)
     } else {
         look(pair);
         if (pair->state == RT_VERBS_BREAKING && pair->failure.status == RINGTREE_OK) {
-            poll_queues(pair);
+            while (poll_queues(pair)) continue; /* all that came counts */
             rt_verbs_break_go(pair);
         }
     }
+    const bool carries = pair->state == RT_VERBS_UP || pair->state == RT_VERBS_PLAIN;
+    if (carries && pair->out && pair->failure.status == RINGTREE_OK) send_again(pair->out);
     if (pair->failure.status != RINGTREE_OK) return pair->failure.status;
-    return pair->state == RT_VERBS_UP || pair->state == RT_VERBS_PLAIN ? RINGTREE_OK : RINGTREE_IN_PROGRESS;
+    return carries ? RINGTREE_OK : RINGTREE_IN_PROGRESS;
 }
 
 #define MOST_TOLD 16
+
+/* To be moved on though nobody here may wait for it: what breaks on its way has to be sent again. */
+static bool is_busy(const struct rt_verbs_pair *pair)
+{
+    const bool carries = pair->state == RT_VERBS_UP || pair->state == RT_VERBS_PLAIN;
+    return !carries || (pair->out && pair->out->credited < pair->out->posted);
+}
 
 void rt_verbs_step(struct rt_fabric *fabric)
 {
@@ -232,7 +251,7 @@ void rt_verbs_step(struct rt_fabric *fabric)
         if (pair->failure.status == RINGTREE_OK) look(pair);
     }
     for (struct rt_verbs_pair *pair = v->pairs; pair; pair = pair->next)
-        if (pair->state != RT_VERBS_UP && pair->state != RT_VERBS_PLAIN) rt_verbs_progress(pair);
+        if (is_busy(pair)) rt_verbs_progress(pair);
 }
 
 /* ---- sleeping */

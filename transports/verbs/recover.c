@@ -6,6 +6,16 @@
  * A write that was acknowledged has come, so what the sender no longer keeps is never asked for again. A port that
  * broke a pair twice, or is down, is left alone by that pair. When no ports are left that meet, the rest goes over the
  * tcp transport, to which the slices that did not come are given first. RINGTREE_VERBS_FAILOVER limits all this.
+ *
+ * What holds at all times, for the slices of a link, numbered from 0:
+ * - sender: credited <= issued <= posted <= credited + RING; its memory keeps what is not credited and short, or not
+ *   acknowledged. `sent` may be beyond `issued` after a break, by short slices: the engine has left those behind and
+ *   asks the sending end for nothing more, so rt_verbs_progress() sends them again, whichever link it moves on.
+ * - receiver: told <= released <= whole <= released + RING; whole counts slices, not parts. A hello tells whole and
+ *   released, after which told == released.
+ * - acknowledged at the sender means whole at the receiver: never sent <= i < issued, long, and not whole there.
+ * - no end is more than one epoch ahead of what it heard of the other: an end that breaks while it greets waits for the
+ *   other's hello of that epoch, and follows it to tcp if no queue pairs meet by it.
  */
 #include "verbs.h"
 #include "base/log.h"
@@ -63,6 +73,7 @@ ringtree_status rt_verbs_break_go(struct rt_verbs_pair *pair)
     bool empty = true;
     for (uint32_t i = 0; i < pair->queues; i++) empty &= pair->queue[i].receives == 0;
     if (!empty && rt_now_ns(pair->fabric->clock) < pair->breaking_ns) return RINGTREE_IN_PROGRESS;
+    if (pair->theirs.epoch < pair->epoch) return RINGTREE_IN_PROGRESS; /* no end is two epochs ahead of the other */
     if (pair->in) settle(pair->in);
     if (pair->out) rt_verbs_count_sent(pair->out);
     for (uint32_t i = 0; i < RT_VERBS_QUEUES; i++) rt_verbs_queue_drop(pair, &pair->queue[i]);

@@ -142,7 +142,7 @@ ringtree_status rt_verbs_credit(struct rt_verbs_link *l, uint32_t low)
 
 /* ---- the table's calls */
 
-static ringtree_status issue_all(struct rt_verbs_link *l)
+ringtree_status rt_verbs_issue(struct rt_verbs_link *l)
 {
     if (l->plain) return rt_verbs_plain_push(l);
     if (!l->pair->heard_rings) return RINGTREE_IN_PROGRESS;
@@ -151,12 +151,12 @@ static ringtree_status issue_all(struct rt_verbs_link *l)
     return rt_verbs_failed(l->pair, NULL);
 }
 
-ringtree_status rt_verbs_push(struct rt_verbs_link *l)
+static ringtree_status push(struct rt_verbs_link *l)
 {
     const ringtree_status status = rt_verbs_progress(l->pair);
     if (status != RINGTREE_OK) return status;
     l->news = false;
-    return issue_all(l);
+    return rt_verbs_issue(l);
 }
 
 static bool is_full(const struct rt_verbs_link *l)
@@ -169,7 +169,7 @@ void *rt_verbs_reserve(struct rt_link *link, struct rt_error *error)
 {
     struct rt_verbs_link *l = rt_verbs_link_of(link);
     if (l->reserved < 0) {
-        if (rt_verbs_push(l) != RINGTREE_OK) {
+        if (push(l) != RINGTREE_OK) {
             rt_verbs_failed(l->pair, error);
             return NULL;
         }
@@ -221,21 +221,21 @@ ringtree_status rt_verbs_send(struct rt_link *link, const struct rt_frame *frame
     if (frame->bytes > link->slot_bytes)
         return rt_fail(error, RINGTREE_INTERNAL, "a slice of %u bytes was given to a verbs link of %u", frame->bytes,
                        link->slot_bytes);
-    const ringtree_status status = rt_verbs_push(l);
+    const ringtree_status status = push(l);
     if (status > RINGTREE_IN_PROGRESS) return rt_verbs_failed(l->pair, error);
     if (status == RINGTREE_IN_PROGRESS || is_full(l)) return RINGTREE_IN_PROGRESS;
     struct rt_verbs_slice *slice = &l->slice[l->posted % RT_VERBS_RING];
     slice->frame = *frame;
     place(l, slice, data);
     l->posted++;
-    issue_all(l); /* what came was taken a moment ago */
+    rt_verbs_issue(l); /* what came was taken a moment ago */
     return rt_verbs_failed(l->pair, error);
 }
 
 uint64_t rt_verbs_sent(struct rt_link *link, struct rt_error *error)
 {
     struct rt_verbs_link *l = rt_verbs_link_of(link);
-    rt_verbs_push(l);
+    push(l);
     rt_verbs_failed(l->pair, error);
     return l->sent;
 }
@@ -254,7 +254,7 @@ bool rt_verbs_flushed(struct rt_link *link)
     struct rt_verbs_link *l = rt_verbs_link_of(link);
     struct rt_verbs_pair *pair = l->pair;
     if (!link->sender || !pair || l->posted == 0) return true;
-    const ringtree_status status = rt_verbs_push(l);
+    const ringtree_status status = push(l);
     if (status > RINGTREE_IN_PROGRESS) return true;
     if (status == RINGTREE_IN_PROGRESS || l->issued < l->posted) return false;
     if (l->plain) return l->plain->transport->flushed(l->plain);

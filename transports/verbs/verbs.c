@@ -60,6 +60,25 @@ static void close_link(struct rt_link *link)
     if (l->slots.memory) rt_verbs_slots_close(link->fabric->verbs, &l->slots);
 }
 
+/* How far it has come. */
+static void tell_state(const struct rt_verbs_link *l, char *text, size_t capacity)
+{
+    static const char *const states[] = { "connecting", "greeting", "up", "emptying queue pairs", "over tcp" };
+    const struct rt_verbs_pair *pair = l->pair;
+    const struct rt_verbs_queue *queue = &pair->queue[0];
+    const size_t used = strlen(text);
+    char *at = text + used;
+    const size_t left = capacity - used;
+    if (l->link.sender)
+        snprintf(at, left, ", %s (epoch %u), slices: %" PRIu64 " given, %" PRIu64 " posted, %" PRIu64 " acknowledged, %"
+                 PRIu64 " released there; requests: %" PRIu64 " of %" PRIu64 " completed", states[pair->state],
+                 pair->epoch, l->posted, l->issued, l->sent, l->credited, queue->done, queue->posted);
+    else
+        snprintf(at, left, ", %s (epoch %u), slices: %" PRIu64 " came, %" PRIu64 " released, %" PRIu64 " credited%s; "
+                 "%u receive requests", states[pair->state], pair->epoch, rt_verbs_whole(l), l->released, l->told,
+                 l->owes ? ", a credit due" : "", queue->receives);
+}
+
 static const char *describe(struct rt_link *link, char *text, size_t capacity)
 {
     struct rt_verbs_link *l = rt_verbs_link_of(link);
@@ -74,6 +93,7 @@ static const char *describe(struct rt_link *link, char *text, size_t capacity)
                  rt_verbs_port_text(pair->queue[0].port, here, sizeof(here)),
                  rt_verbs_gid_text(pair->queue[0].theirs.gid, there, sizeof(there)), pair->queues,
                  pair->queues == 1 ? "" : "s");
+    if (pair) tell_state(l, text, capacity);
     return text;
 }
 

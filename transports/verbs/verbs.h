@@ -272,8 +272,8 @@ ringtree_status rt_verbs_send(struct rt_link *link, const struct rt_frame *frame
                               struct rt_error *error);
 uint64_t rt_verbs_sent(struct rt_link *link, struct rt_error *error);
 bool rt_verbs_flushed(struct rt_link *link);
-/* Hands slices to the queue pairs as far as credits and queues allow. */
-ringtree_status rt_verbs_push(struct rt_verbs_link *l);
+/* Hands slices to the queue pairs (or tcp) as far as credits and queues allow. Only when UP or PLAIN. */
+ringtree_status rt_verbs_issue(struct rt_verbs_link *l);
 /* A credit came: so many slices, in low bits, were released. */
 ringtree_status rt_verbs_credit(struct rt_verbs_link *l, uint32_t low);
 void rt_verbs_count_sent(struct rt_verbs_link *l);
