@@ -12,37 +12,6 @@
 
 #define BLOCK 256
 
-/* ---- the words after --codec */
-
-static bool take_word(ringtree_codec *codec, const char *word)
-{
-    static const struct {
-        const char *word;
-        uint32_t    flag;
-    } flags[] = { { "stochastic", RINGTREE_CODEC_STOCHASTIC }, { "int8", RINGTREE_CODEC_INT8_VALUES },
-                  { "feedback", RINGTREE_CODEC_FEEDBACK },     { "reselect", RINGTREE_CODEC_RESELECT },
-                  { "ring", RINGTREE_CODEC_BY_RING },          { "tree", RINGTREE_CODEC_BY_TREE } };
-    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
-        if (!strcmp(word, flags[i].word)) return codec->flags |= flags[i].flag, true;
-    for (int kind = 0; kind <= RINGTREE_CODEC_AUTO; kind++)
-        if (!strcmp(word, ringtree_codec_name((ringtree_codec_kind)kind)))
-            return codec->kind = (ringtree_codec_kind)kind, true;
-    if (strncmp(word, "topk:", 5)) return false;
-    codec->kind = RINGTREE_CODEC_TOPK;
-    codec->ratio = strtof(word + 5, NULL);
-    return codec->ratio >= 0.001f && codec->ratio <= 0.25f;
-}
-
-bool codec_read(ringtree_codec *codec, const char *text)
-{
-    char copy[128], *save = NULL;
-    *codec = (ringtree_codec)RINGTREE_CODEC_DEFAULT;
-    snprintf(copy, sizeof(copy), "%s", text);
-    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
-        if (!take_word(codec, word)) return false;
-    return true;
-}
-
 /* ---- values */
 
 static float value_of(uint32_t rank, size_t i)

@@ -218,7 +218,7 @@ static bool take_own(struct options *o, int letter)
     case OWN_PERCENTILES: return o->percentiles = true;
     case OWN_CSV: return o->csv_file = optarg, true;
     case OWN_DIRTY: return o->dirty = true;
-    case OWN_CODEC: return o->coded = true, codec_read(&o->codec, optarg);
+    case OWN_CODEC: return o->coded = true, ringtree_codec_parse(&o->codec, optarg) == RINGTREE_OK;
     case OWN_LINK: return o->link = optarg, is_rate(optarg);
     case OWN_LIMITS: return o->limits = true;
     case OWN_MEMORY:

@@ -195,7 +195,6 @@ ringtree_status fail(struct bench *bench, ringtree_status status, const char *fo
 double          now_us(void);
 
 /* ---- compressed.c */
-bool            codec_read(ringtree_codec *codec, const char *text);
 ringtree_status measure_codec(struct bench *bench, const struct row *row, struct coded *coded);
 ringtree_status coded_explain(struct bench *bench); /* collective */
 void            coded_columns(const struct bench *bench);

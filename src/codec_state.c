@@ -1,6 +1,7 @@
 /* What a caller keeps for a tensor, and the helpers of compression that need no communicator. */
 #include "compressed.h"
 #include "codec/momentum.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,39 @@ static bool is_live(const ringtree_codec_state *state)
 {
     return state && state->live == RT_STATE_LIVE;
 }
+
+static void drop(struct rt_lent *lent)
+{
+    ringtree_codec_state *state = (ringtree_codec_state *)((char *)lent - offsetof(ringtree_codec_state, lent));
+    rt_codec_state_free(state->kept);
+    free(state);
+}
+
+/* ---- whose it is */
+
+bool rt_state_take(ringtree_codec_state *state, int *was)
+{
+    *was = atomic_load(&state->lent.is);
+    return *was != RT_LENT_OUT && atomic_compare_exchange_strong(&state->lent.is, was, RT_LENT_OUT);
+}
+
+void rt_state_give(ringtree_codec_state *state, int is)
+{
+    atomic_store(&state->lent.is, is);
+}
+
+const char *rt_state_words(int is)
+{
+    return is == RT_LENT_SPOILT ? "a call with this state failed: load what was saved before it, or reset it"
+                                : "a call with this state is not finished: wait for its request first";
+}
+
+static ringtree_status not_now(const char *call, int is)
+{
+    return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "%s: %s", call, rt_state_words(is));
+}
+
+/* ---- the calls */
 
 ringtree_status ringtree_codec_state_create(ringtree_codec_state **result, size_t count, const ringtree_codec *codec)
 {
@@ -34,6 +68,7 @@ ringtree_status ringtree_codec_state_create(ringtree_codec_state **result, size_
         return status;
     }
     state->live = RT_STATE_LIVE;
+    state->lent.drop = drop;
     *result = state;
     return RINGTREE_OK;
 }
@@ -42,23 +77,29 @@ void ringtree_codec_state_free(ringtree_codec_state *state)
 {
     if (!is_live(state)) return;
     state->live = 0;
-    rt_codec_state_free(state->kept);
-    free(state);
+    if (atomic_exchange(&state->lent.is, RT_LENT_ORPHAN) != RT_LENT_OUT) drop(&state->lent);
 }
 
 void rt_state_settle(ringtree_codec_state *state)
 {
     if (state->spent) memset(state->kept->residual, 0, state->kept->count * sizeof(float));
+    if (state->spent && state->kept->has_momentum) rt_momentum_settle(state->kept->momentum, state->kept->count);
     if (state->spent) state->left = false;
     state->spent = false;
 }
 
-void ringtree_codec_state_reset(ringtree_codec_state *state)
+ringtree_status ringtree_codec_state_reset(ringtree_codec_state *state)
 {
-    if (!is_live(state)) return;
-    struct rt_codec_state *kept = state->kept;
-    rt_codec_state_reset(kept);
-    *state = (ringtree_codec_state){ .live = RT_STATE_LIVE, .kept = kept };
+    int was;
+    if (!is_live(state)) return bad_state("ringtree_codec_state_reset");
+    if (!rt_state_take(state, &was)) return not_now("ringtree_codec_state_reset", was);
+    rt_codec_state_reset(state->kept);
+    state->report = (struct rt_compress_report){ 0 };
+    state->calls = 0;
+    state->last_kind = RINGTREE_CODEC_NONE;
+    state->spent = state->left = false;
+    rt_state_give(state, RT_LENT_FREE);
+    return RINGTREE_OK;
 }
 
 size_t ringtree_codec_state_bytes(const ringtree_codec_state *state)
@@ -72,11 +113,12 @@ ringtree_status ringtree_codec_state_save(ringtree_codec_state *state, void *byt
     if (!bytes || capacity < rt_codec_state_bytes(state->kept))
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT,
                        "ringtree_codec_state_save: needs room for %zu bytes", rt_codec_state_bytes(state->kept));
-    if (atomic_load(&state->lent.held))
-        return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_codec_state_save: %s", RT_STATE_HELD);
-    rt_state_settle(state);
-    rt_codec_state_save(state->kept, bytes);
-    return RINGTREE_OK;
+    int was;
+    const bool taken = rt_state_take(state, &was), fit = taken && was == RT_LENT_FREE;
+    if (fit) rt_state_settle(state);
+    if (fit) rt_codec_state_save(state->kept, bytes);
+    if (taken) rt_state_give(state, was);
+    return fit ? RINGTREE_OK : not_now("ringtree_codec_state_save", was);
 }
 
 ringtree_status ringtree_codec_state_load(ringtree_codec_state *state, const void *bytes, size_t length)
@@ -84,12 +126,15 @@ ringtree_status ringtree_codec_state_load(ringtree_codec_state *state, const voi
     if (!is_live(state)) return bad_state("ringtree_codec_state_load");
     if (!bytes)
         return rt_fail(rt_thread_error(), RINGTREE_INVALID_ARGUMENT, "ringtree_codec_state_load: bytes is NULL");
+    int was;
+    if (!rt_state_take(state, &was)) return not_now("ringtree_codec_state_load", was);
     ringtree_status status = rt_codec_state_load(state->kept, bytes, length, rt_thread_error());
-    if (status != RINGTREE_OK) return status;
-    state->spent = false;
-    state->left = true;
-    atomic_store(&state->lent.held, false);
-    return RINGTREE_OK;
+    if (status == RINGTREE_OK) {
+        state->spent = false;
+        state->left = true;
+    }
+    rt_state_give(state, status == RINGTREE_OK ? RT_LENT_FREE : was);
+    return status;
 }
 
 ringtree_status ringtree_codec_state_report(const ringtree_codec_state *state, ringtree_codec_report *report)

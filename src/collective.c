@@ -5,14 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+void rt_lent_back(struct rt_lent *lent, bool well)
+{
+    for (struct rt_lent *next; lent; lent = next) {
+        int is = RT_LENT_OUT;
+        next = lent->next; /* not ours any more once it is back */
+        const bool back = atomic_compare_exchange_strong(&lent->is, &is, well ? RT_LENT_FREE : RT_LENT_SPOILT);
+        if (!back && is == RT_LENT_ORPHAN) lent->drop(lent);
+    }
+}
+
 static ringtree_status no_memory(ringtree_comm *comm)
 {
     return rt_fail(&comm->error, RINGTREE_NO_MEMORY, "rank %u: no memory for an operation", comm->rank);
 }
 
 /* The others go on with this call, so not being able to join it is a failure of the communicator. */
-static ringtree_status give_up(ringtree_comm *comm, ringtree_status status)
+static ringtree_status give_up(ringtree_comm *comm, const struct rt_call *call, ringtree_status status)
 {
+    if (status != RINGTREE_OK) rt_lent_back(call->held, false);
     const bool no_effect = status == RINGTREE_INVALID_SETTING || status == RINGTREE_INVALID_ARGUMENT;
     if (status == RINGTREE_OK || no_effect) return status;
     rt_engine_fail(comm->engine, &comm->error);
@@ -41,8 +52,9 @@ static ringtree_status begin(ringtree_comm *comm, struct rt_operation *operation
     }
     operation->request = rt_request_new(comm, 1);
     if (!operation->request) {
+        const ringtree_status status = give_up(comm, &operation->call, no_memory(comm));
         rt_operation_drop(comm->engine, operation);
-        return give_up(comm, no_memory(comm));
+        return status;
     }
     ringtree_request *mine = operation->request;
     lend(mine, &operation->call);
@@ -76,7 +88,7 @@ static bool is_alone(const ringtree_comm *comm)
 static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, const struct rt_direct *direct)
 {
     struct rt_operation *operation = rt_engine_operation(comm->engine);
-    if (!operation) return give_up(comm, no_memory(comm));
+    if (!operation) return give_up(comm, call, no_memory(comm));
     operation->method = RT_BY_DIRECT;
     operation->call = *call;
     operation->direct = *direct;
@@ -86,6 +98,7 @@ static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, co
 static ringtree_status run_plain(ringtree_comm *comm, struct rt_operation *operation)
 {
     if (!rt_engine_plain(comm->engine, operation)) return begin(comm, operation, true, NULL);
+    rt_lent_back(operation->call.held, true);
     rt_operation_drop(comm->engine, operation);
     return RINGTREE_OK;
 }
@@ -103,7 +116,7 @@ static void remember(ringtree_comm *comm, const struct rt_call *call, const stru
 static ringtree_status again_plain(ringtree_comm *comm)
 {
     struct rt_operation *operation = rt_engine_operation(comm->engine);
-    if (!operation) return give_up(comm, no_memory(comm));
+    if (!operation) return give_up(comm, &comm->again.call, no_memory(comm));
     operation->method = RT_BY_PROGRAM;
     operation->program = comm->again.program;
     operation->slice_bytes = comm->again.slice_bytes;
@@ -147,7 +160,7 @@ ringtree_status rt_collective_plan(ringtree_comm *comm, const struct rt_call *ca
 {
     const struct rt_plan *plan;
     const ringtree_status status = choose(comm, call, &plan);
-    return status == RINGTREE_OK ? status : give_up(comm, status);
+    return status == RINGTREE_OK ? status : give_up(comm, call, status);
 }
 
 static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, ringtree_request **request)
@@ -160,15 +173,17 @@ static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, rin
     if (plan->method == RT_BY_DIRECT) log_direct(comm, call->frame.collective);
     if (plan->method == RT_BY_DIRECT && !request && is_alone(comm)) {
         remember(comm, call, NULL, 0);
-        return rt_engine_direct(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
+        if (!rt_engine_direct(comm->engine, call, &direct)) return go_on(comm, call, &direct);
+        rt_lent_back(call->held, true);
+        return RINGTREE_OK;
     }
     rt_engine_lock(comm->engine);
     if (status == RINGTREE_OK && plan->method == RT_BY_PROGRAM)
         status = rt_engine_program(comm->engine, plan->algorithm, call->frame.root, &program, &comm->error);
     struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
     rt_engine_unlock(comm->engine);
-    if (status != RINGTREE_OK) return give_up(comm, status);
-    if (!operation) return give_up(comm, no_memory(comm));
+    if (status != RINGTREE_OK) return give_up(comm, call, status);
+    if (!operation) return give_up(comm, call, no_memory(comm));
     operation->method = plan->method;
     operation->program = program;
     operation->slice_bytes = plan->slice_bytes;
@@ -185,7 +200,7 @@ static ringtree_status start_timed(ringtree_comm *comm, struct rt_call *call, ri
 {
     ringtree_status status = RINGTREE_OK;
     if (++comm->planner.calls % comm->settings.number[RT_REVIEW_EVERY] == 0) status = rt_review(comm);
-    if (status != RINGTREE_OK) return give_up(comm, status);
+    if (status != RINGTREE_OK) return give_up(comm, call, status);
     const ringtree_collective collective = (ringtree_collective)call->frame.collective;
     const size_t bytes = plan_bytes(call);
     const uint32_t root = call->frame.root;
@@ -219,7 +234,7 @@ ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, st
     if (!operation) {
         free(sends);
         free(recvs);
-        return give_up(comm, status == RINGTREE_OK ? no_memory(comm) : status);
+        return give_up(comm, call, status == RINGTREE_OK ? no_memory(comm) : status);
     }
     operation->method = RT_BY_TRANSFERS;
     operation->call = *call;
@@ -237,7 +252,7 @@ ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *c
                          &comm->error);
     struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
     rt_engine_unlock(comm->engine);
-    if (!operation) return give_up(comm, status == RINGTREE_OK ? no_memory(comm) : status);
+    if (!operation) return give_up(comm, call, status == RINGTREE_OK ? no_memory(comm) : status);
     operation->method = RT_BY_CODEC;
     operation->call = *call;
     operation->compression = *compression;
@@ -262,8 +277,9 @@ ringtree_status rt_message_start(ringtree_comm *comm, const struct rt_transfer *
         status = rt_wire_open(comm->engine, sends, RT_P2P_LANE, message->peer, &comm->error);
     struct rt_transfer *transfer = status == RINGTREE_OK ? rt_engine_transfer(comm->engine) : NULL;
     rt_engine_unlock(comm->engine);
-    if (status != RINGTREE_OK) return give_up(comm, status);
-    if (!transfer) return give_up(comm, no_memory(comm));
+    static const struct rt_call nothing;
+    if (status != RINGTREE_OK) return give_up(comm, &nothing, status);
+    if (!transfer) return give_up(comm, &nothing, no_memory(comm));
     *transfer = *message;
     if (comm->grouping) {
         group_append(comm, transfer, sends);
@@ -330,6 +346,7 @@ void rt_group_drop(ringtree_comm *comm)
     while (comm->group_first) {
         struct rt_operation *operation = comm->group_first;
         comm->group_first = operation->next;
+        rt_lent_back(operation->call.held, false);
         rt_operation_drop(comm->engine, operation);
     }
     for (int sends = 0; sends < 2; sends++) {

@@ -22,6 +22,7 @@ static void comm_free(ringtree_comm *comm, uint32_t wait_ms)
     }
     while (comm->requests) {
         ringtree_request *next = comm->requests->made;
+        rt_lent_back(comm->requests->held, false); /* nobody waited for it */
         free(comm->requests);
         comm->requests = next;
     }

@@ -81,6 +81,8 @@ void rt_comm_drop(ringtree_comm **comm, const struct rt_error *why);
  */
 ringtree_status rt_comm_machines(ringtree_comm *comm, const struct rt_graph **machines);
 
+/* Gives back what a call, or the calls of one request, were lent; well: they succeeded. NULL is accepted. */
+void rt_lent_back(struct rt_lent *lent, bool well);
 /* A request with `parts` parts pending; NULL: no memory. */
 ringtree_request *rt_request_new(ringtree_comm *comm, uint32_t parts);
 void rt_request_free(ringtree_request *request);

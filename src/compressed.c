@@ -139,7 +139,10 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     if (!compresses) status = rt_collective_plan(comm, call); /* before the state is touched */
     if (status != RINGTREE_OK) return status;
     if (state) {
-        if (atomic_exchange(&state->lent.held, true)) return no_codec(&comm->error, RT_STATE_HELD);
+        int was;
+        const bool taken = rt_state_take(state, &was);
+        if (taken && was == RT_LENT_SPOILT) rt_state_give(state, was);
+        if (!taken || was == RT_LENT_SPOILT) return no_codec(&comm->error, rt_state_words(was));
         state->lent.next = NULL;
         call->held = &state->lent;
         rt_state_settle(state);
@@ -148,9 +151,7 @@ static ringtree_status start(ringtree_comm *comm, const struct request *wanted, 
     }
     if (!compresses) {
         if (call->input) add_left(wanted->codec, state, call, wanted->own);
-        status = rt_collective_start(comm, call, request);
-        if (state && !request && !comm->grouping && status == RINGTREE_OK) atomic_store(&state->lent.held, false);
-        return status;
+        return rt_collective_start(comm, call, request);
     }
     if (state) state->left = true;
     if (call->frame.root == RT_NONE && choice.kind == RINGTREE_CODEC_TOPK)

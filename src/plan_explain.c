@@ -233,10 +233,9 @@ static const char *reason(const ringtree_comm *comm, const ringtree_way *ways, s
 static void say_codec(struct text *out, ringtree_comm *comm, ringtree_collective collective, size_t count,
                       ringtree_type type)
 {
-    const bool takes = collective == RINGTREE_ALL_REDUCE || collective == RINGTREE_REDUCE_SCATTER ||
-                       collective == RINGTREE_ALL_GATHER || collective == RINGTREE_BROADCAST;
-    if (!takes || type != RINGTREE_FLOAT32 || count > SIZE_MAX / sizeof(float) / comm->nranks) return;
     char text[1024];
+    if (!rt_codec_serves(collective) || type != RINGTREE_FLOAT32) return;
+    if (count > SIZE_MAX / sizeof(float) / comm->nranks) return;
     rt_codec_explain_auto(comm, collective, count, text, sizeof text);
     say(out, "%s", text);
 }

@@ -31,12 +31,9 @@ void rt_request_free(ringtree_request *request)
 static ringtree_status finish(ringtree_request *request, ringtree_status status)
 {
     ringtree_comm *comm = request->comm;
+    rt_lent_back(request->held, status == RINGTREE_OK);
+    request->held = NULL;
     if (status != RINGTREE_OK) status = rt_comm_failed(comm);
-    else
-        for (struct rt_lent *lent = request->held, *next; lent; lent = next) {
-            next = lent->next; /* not ours any more once it is back */
-            atomic_store(&lent->held, false);
-        }
     if (request->pending == 0) rt_request_free(request);
     else request->live = 0; /* failed: parts of it are still listed in the engine, so it is not used again */
     return status;

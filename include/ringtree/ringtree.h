@@ -451,20 +451,21 @@ typedef struct ringtree_codec_state ringtree_codec_state;
  * Zeroed, for `count` elements: those of the array that this rank gives (all blocks in reduce_scatter, one in
  * all_gather). Keeps what `codec` needs: its flags and momentum count, not its kind. Owned by the caller, who ends it
  * with ringtree_codec_state_free(). It belongs to a call from its start until its request is finished: another call
- * with it, or saving it, is RINGTREE_INVALID_ARGUMENT until then.
+ * with it, or saving, loading or resetting it, is RINGTREE_INVALID_ARGUMENT until then. Freed meanwhile, it lasts until
+ * the call is over.
  * RINGTREE_INVALID_ARGUMENT or RINGTREE_NO_MEMORY; the sentence is in ringtree_last_error(NULL).
  */
 ringtree_status ringtree_codec_state_create(ringtree_codec_state **state, size_t count, const ringtree_codec *codec);
 void ringtree_codec_state_free(ringtree_codec_state *state); /* NULL is accepted */
 
-/* As just created. */
-void ringtree_codec_state_reset(ringtree_codec_state *state);
+/* As just created. RINGTREE_INVALID_ARGUMENT: a call has it, or it is no state; see ringtree_last_error(NULL). */
+ringtree_status ringtree_codec_state_reset(ringtree_codec_state *state);
 
 /*
  * To bytes and back, for checkpoints: a run that loads what was saved goes on to the bit. Save needs
  * ringtree_codec_state_bytes() of room. Load takes bytes of a state made for the same count and codec, and checks
  * version, shape and a hash; after RINGTREE_INVALID_ARGUMENT (ringtree_last_error(NULL)) the state is as before.
- * After a failed collective, load the state that was saved before it.
+ * After a failed collective wait for its request, then load the state that was saved before it, or reset it.
  */
 size_t ringtree_codec_state_bytes(const ringtree_codec_state *state);
 ringtree_status ringtree_codec_state_save(ringtree_codec_state *state, void *bytes, size_t capacity);
@@ -514,6 +515,14 @@ double ringtree_codec_bound(const ringtree_codec *codec, double peak);
 
 /* "q8" and so on; "?" for a value that is no kind. */
 const char *ringtree_codec_name(ringtree_codec_kind kind);
+
+/*
+ * A codec from words with commas between, as options and files have it: its name ("q8", "topk:0.02", "auto"), after
+ * auto the kinds that it may take ("auto,q8,topk,feedback"), and the flags stochastic, int8, feedback, reselect,
+ * force, small, ring and tree (the last two with force); the rest is 0.
+ * RINGTREE_INVALID_ARGUMENT: no such word, or no such codec (ringtree_last_error(NULL)); *codec is then as it was.
+ */
+ringtree_status ringtree_codec_parse(ringtree_codec *codec, const char *text);
 
 /*
  * Write into `text` whether a call with this codec would compress, with what, and why: for auto the predicted time of

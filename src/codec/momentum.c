@@ -47,6 +47,16 @@ void rt_momentum_mask(const struct rt_codec *codec, void *u, const void *v, uint
     }
 }
 
+void rt_momentum_settle(void *u, size_t count)
+{
+    for (size_t i = 0; i < count * sizeof(float); i += sizeof(float)) {
+        uint32_t bits;
+        memcpy(&bits, (char *)u + i, sizeof bits);
+        if ((bits & 0x7fffffff) >= RT_INFINITE) bits = 0;
+        memcpy((char *)u + i, &bits, sizeof bits);
+    }
+}
+
 double rt_clip(void *gradient, size_t count, double limit, uint32_t nranks)
 {
     double sum = 0;

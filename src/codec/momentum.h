@@ -24,6 +24,12 @@ void rt_momentum_mask(const struct rt_codec *codec, void *u, const void *v, uint
                       const struct rt_cut *cut);
 
 /*
+ * u = 0 where it is not finite, once v was sent as it is: else it would be so for ever. A call that is exact does it
+ * after it, and codecs other than topk; topk's mask does it too.
+ */
+void rt_momentum_settle(void *u, size_t count);
+
+/*
  * Scale `gradient` down so that its Euclidean norm is at most limit / sqrt(nranks): the sum over ranks of independent
  * gradients then has about `limit`. Returns the norm that it had; if that is not finite the gradient stays as it is.
  */

@@ -73,9 +73,10 @@ size_t rt_encode_own(struct rt_engine *engine, const struct rt_operation *op, co
     struct rt_part part = rt_part_of(engine, op, piece, !rt_has_up(op));
     if (engine->compressor->found.whole) part.found = &engine->compressor->found;
     float *residual = rt_residual_at(engine, op, piece);
-    if (compression->momentum > 0 && compression->codec.kind == RT_CODEC_TOPK)
-        rt_momentum_mask(&compression->codec, compression->state->momentum + rt_own_place(engine, op, piece), values,
-                         part.first, part.count, &part.cut);
+    float *momentum = compression->momentum > 0 ? compression->state->momentum + rt_own_place(engine, op, piece) : NULL;
+    if (momentum && compression->codec.kind == RT_CODEC_TOPK)
+        rt_momentum_mask(&compression->codec, momentum, values, part.first, part.count, &part.cut);
+    else if (momentum) rt_momentum_settle(momentum, part.count);
     return rt_codec_encode(&compression->codec, &part, values, residual, bytes,
                            compression->report ? &compression->report->codec : NULL);
 }

@@ -24,6 +24,13 @@ static bool adds_node(const struct rt_engine *engine, const struct rt_operation 
     return together && rt_has_up(op);
 }
 
+/* Is this rank's contribution a sum, which lies in memory of its own unless there is a residual? */
+static bool sums_here(const struct rt_engine *engine, const struct rt_operation *op)
+{
+    const struct rt_squad *s = engine->compressor->squad;
+    return s->size[s->node_of[engine->fabric.rank]] > 1 && rt_has_up(op);
+}
+
 bool rt_ranges_balanced(const struct rt_engine *engine, const struct rt_operation *op)
 {
     const uint32_t n = engine->fabric.nranks;
@@ -51,7 +58,7 @@ ringtree_status rt_topk_memory(struct rt_engine *engine, const struct rt_operati
     const size_t count = contribution(engine, op);
     bool enough = grow(&c->scratch, &c->scratch_count,
                        rt_topk_scratch(count, rt_topk_kept(&op->compression.codec, count)), sizeof *c->scratch);
-    if (adds_node(engine, op) && !op->compression.codec.feedback)
+    if (sums_here(engine, op) && !op->compression.codec.feedback)
         enough = enough && grow(&c->tensor, &c->tensor_count, count, sizeof *c->tensor);
     if (op->compression.reselect)
         enough = enough && grow(&c->sum_scratch, &c->sum_scratch_count,
@@ -69,7 +76,7 @@ ringtree_status rt_topk_memory(struct rt_engine *engine, const struct rt_operati
 static const unsigned char *base_of(struct rt_engine *engine, const struct rt_operation *op)
 {
     if (op->compression.codec.feedback) return (const unsigned char *)op->compression.state->residual;
-    return adds_node(engine, op) ? (const unsigned char *)engine->compressor->tensor : op->call.input;
+    return sums_here(engine, op) ? (const unsigned char *)engine->compressor->tensor : op->call.input;
 }
 
 static ringtree_status gather_piece(struct rt_engine *engine, struct rt_operation *op, const struct rt_piece *piece,
@@ -82,7 +89,7 @@ static ringtree_status gather_piece(struct rt_engine *engine, struct rt_operatio
         return rt_piece_send(engine, op, leader == piece->owner ? RT_TO_OWNER : RT_UP, leader, piece,
                              rt_input_at(engine, op, piece), piece->count * sizeof(float), &c->gather.blocked, error);
     float *sum = c->sums[0];
-    if (!op->compression.codec.feedback && adds_node(engine, op)) sum = c->tensor + rt_own_place(engine, op, piece);
+    if (!op->compression.codec.feedback && sums_here(engine, op)) sum = c->tensor + rt_own_place(engine, op, piece);
     return rt_values_fetch(engine, op, &c->gather, piece, sum, error);
 }
 

@@ -43,10 +43,14 @@ struct rt_program {
     uint32_t                   nsenders;
 };
 
-/* Something of the caller's that a call uses beside its buffers: back, and not `held`, once the request is finished. */
+/* SPOILT: the call that had it failed. ORPHAN: its owner gave it up while a call has it. */
+enum rt_lent_is { RT_LENT_FREE, RT_LENT_OUT, RT_LENT_SPOILT, RT_LENT_ORPHAN };
+
+/* Something of the caller's that a call uses beside its buffers: back once the request is finished. */
 struct rt_lent {
-    atomic_bool     held;
-    struct rt_lent *next; /* of the same request */
+    atomic_int      is;
+    struct rt_lent *next;                   /* of the same request */
+    void          (*drop)(struct rt_lent *); /* frees an orphan */
 };
 
 /* What the caller asked for, checked. */

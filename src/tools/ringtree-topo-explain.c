@@ -272,6 +272,18 @@ static void print_links(const struct world *world, FILE *out)
     }
 }
 
+/* Bytes a second between nodes, by the fastest that can carry them. */
+static double link_rate(const struct world *world)
+{
+    double rate = world->sites.nodes > 1 ? 0 : 1 / world->costs.link[world->sites.inside].byte;
+    for (uint32_t c = 0; c < world->carriers && world->sites.nodes > 1; c++) {
+        const struct rt_link_cost *link = &world->carrier[c].between;
+        const double byte = link->wire_byte > link->byte ? link->wire_byte : link->byte;
+        if (!world->carrier[c].refusal && 1 / byte > rate) rate = 1 / byte;
+    }
+    return rate;
+}
+
 const char *topo_explain(const struct topo_question *q, const struct rt_graph *graph, FILE *out)
 {
     static struct world world;
@@ -287,5 +299,6 @@ const char *topo_explain(const struct topo_question *q, const struct rt_graph *g
     else print_sizes(&world, q->collective, out);
     if (world.sites.nodes > 1 && q->bytes) print_connections(&world, out);
     free(world.node_of);
-    return NULL;
+    if (!q->coded) return NULL;
+    return topo_explain_codec(q, world.sites.ranks, world.sites.nodes, link_rate(&world), out);
 }

@@ -1,6 +1,7 @@
 /* ringtree-topo: shows, draws, dumps, checks and compares machines: this one, recorded ones, and ones made up. */
 #include "ringtree-topo.h"
 #include "tool.h"
+#include "compressed.h"
 #include "topology/file.h"
 #include "topology/load.h"
 #include "topology/nccl.h"
@@ -34,6 +35,7 @@ static const char help[] =
     "  -g, --graph FILE     take the rings from NCCL's graph XML instead of searching\n"
     "  -n, --ranks N        explain: so many ranks, up to 65536; FILE is repeated as often as needed\n"
     "  -t, --tcp            explain: ranks of this machine that share no memory\n"
+    "      --codec CODEC    explain: would float32 be compressed, and by what? auto, q8, topk:0.01,feedback ...\n"
     "  -o, --output OUT     write into OUT (standard output)\n"
     "  -h, --help           this text\n"
     "  -V, --version        the version\n"
@@ -59,6 +61,8 @@ static const char help[] =
     "Exit status: 0 fine, 1 check or compare found something, 2 wrong usage or a file that cannot be read, 3 the "
     "output\n"
     "could not be written or there was no memory.\n";
+
+enum { OWN_CODEC = 256 };
 
 struct arguments {
     const char *command, *source[2], *output, *graph;
@@ -93,6 +97,11 @@ static void take_option(int option, struct arguments *a)
     case 'g': a->graph = optarg; break;
     case 'n': a->question.ranks = (uint32_t)tool_number(optarg, "--ranks", 1, TOPO_MOST_RANKS); break;
     case 't': a->question.tcp = true; break;
+    case OWN_CODEC:
+        a->question.coded = true;
+        if (ringtree_codec_parse(&a->question.codec, optarg) != RINGTREE_OK)
+            tool_fail(EXIT_USAGE, "%s", ringtree_last_error(NULL));
+        break;
     case 'o': a->output = optarg; break;
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
     case 'V': printf("ringtree-topo %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR,
@@ -105,6 +114,7 @@ static void take_option(int option, struct arguments *a)
 static struct arguments take_arguments(int argc, char **argv)
 {
     static const struct option options[] = {
+        { "codec", required_argument, NULL, OWN_CODEC },
         { "file", required_argument, NULL, 'f' },  { "complete", no_argument, NULL, 'c' },
         { "rings", no_argument, NULL, 'r' },       { "graph", required_argument, NULL, 'g' },
         { "output", required_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' },
@@ -122,6 +132,10 @@ static struct arguments take_arguments(int argc, char **argv)
     a.explains = strcmp(a.command, "explain") == 0;
     if (a.explains)
         optind = take_question(argc, argv, &a.question);
+    if (a.question.coded && a.explains && !rt_codec_serves(a.question.collective))
+        tool_fail(EXIT_USAGE, "no call with a codec is %s", ringtree_collective_name(a.question.collective));
+    if (a.question.coded && !a.explains)
+        tool_fail(EXIT_USAGE, "--codec is for explain");
     const int most = strcmp(a.command, "compare") == 0 ? 2 : 1;
     for (int i = a.source[0] ? 1 : 0; optind < argc; i++) {
         if (i >= most)
@@ -245,11 +259,25 @@ static int explain(const struct arguments *a, const struct rt_graph *graph, FILE
     return EXIT_FINE;
 }
 
+static size_t merged_bytes(const struct arguments *a)
+{
+    return a->question.bytes ? a->question.bytes : 1 << 20;
+}
+
+/* Collective: all ranks measure what they encode. */
+static void explain_codec(const struct arguments *a, ringtree_comm *comm, char *text, size_t capacity)
+{
+    text[0] = '\0';
+    if (a->question.coded && ringtree_codec_explain(comm, a->question.collective, merged_bytes(a) / sizeof(float),
+                                                    &a->question.codec, text, capacity) != RINGTREE_OK)
+        tool_fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
+}
+
 /* What the ranks of a launcher would do, by their own links. */
 static int explain_merged(const struct arguments *a, ringtree_comm *comm, FILE *out)
 {
     char text[4096];
-    const size_t bytes = a->question.bytes ? a->question.bytes : 1 << 20;
+    const size_t bytes = merged_bytes(a);
 
     if (ringtree_plan_explain(comm, a->question.collective, bytes, RINGTREE_UINT8, RINGTREE_SUM, text, sizeof text))
         tool_fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
@@ -262,11 +290,15 @@ static int run_merged(const struct arguments *a)
     ringtree_comm *comm = NULL;
     const struct rt_graph *graph = topo_join(&comm);
     int status = graph ? EXIT_FINE : EXIT_USAGE;
+    char codec[1024] = "";
     pid_t child;
 
+    if (graph && a->explains)
+        explain_codec(a, comm, codec, sizeof codec);
     if (graph && ringtree_rank(comm) == 0) {
         FILE *out = open_output(a, &child);
         status = a->explains ? explain_merged(a, comm, out) : run(a, graph, out);
+        fputs(codec, out);
         close_output(out, a->output, child);
     }
     if (ringtree_destroy(comm) != RINGTREE_OK && status == EXIT_FINE)

@@ -25,10 +25,16 @@ struct topo_question {
     size_t              bytes;
     uint32_t            ranks;
     bool                tcp; /* of this machine: ranks that share no memory */
+    bool                coded;
+    ringtree_codec      codec;
 };
 #define TOPO_MOST_RANKS 65536
 /* `graph` NULL: this machine, as the built-in table has it. NULL, or why it cannot be said. */
 const char *topo_explain(const struct topo_question *question, const struct rt_graph *graph, FILE *out);
+
+/* What becomes of a call with the codec, on nodes joined by links of so many bytes a second. As topo_explain(). */
+const char *topo_explain_codec(const struct topo_question *question, uint32_t ranks, uint32_t nodes, double link_rate,
+                               FILE *out);
 
 /* With a search, machines that are alike are shown once. */
 void topo_show(const struct rt_graph *graph, const struct rt_search *search, FILE *out);

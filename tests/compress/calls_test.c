@@ -154,6 +154,27 @@ static void misuse(struct rank *self)
     ringtree_codec_state_free(NULL);
 }
 
+TEST(a_codec_is_read_from_words)
+{
+    ringtree_codec codec = forced(RINGTREE_CODEC_Q4, 0);
+    const ringtree_codec before = codec;
+    static const char *const wrong[] = { "q9", "topk:", "topk:1x", "topk:0.5", "q8,reselect", "ring,tree" };
+    CHECK_EQ(ringtree_codec_parse(&codec, "topk:0.02,feedback,int8"), RINGTREE_OK);
+    CHECK(codec.size == sizeof codec && codec.kind == RINGTREE_CODEC_TOPK && fabsf(codec.ratio - 0.02f) < 1e-6f);
+    CHECK_EQ(codec.flags, RINGTREE_CODEC_FEEDBACK | RINGTREE_CODEC_INT8_VALUES);
+    CHECK_EQ(ringtree_codec_parse(&codec, "auto,q8,topk,feedback"), RINGTREE_OK);
+    CHECK(codec.kind == RINGTREE_CODEC_AUTO && codec.allowed == (1u << RINGTREE_CODEC_Q8 | 1u << RINGTREE_CODEC_TOPK));
+    CHECK_EQ(ringtree_codec_parse(&codec, "q8,ring"), RINGTREE_OK);
+    CHECK_EQ(codec.flags, RINGTREE_CODEC_BY_RING | RINGTREE_CODEC_FORCE);
+    codec = before;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_THAT(ringtree_codec_parse(&codec, wrong[i]) == RINGTREE_INVALID_ARGUMENT, "%s is taken", wrong[i]);
+        CHECK(strlen(ringtree_last_error(NULL)) > 10 && !memcmp(&codec, &before, sizeof codec));
+    }
+    CHECK_EQ(ringtree_codec_parse(NULL, "q8"), RINGTREE_INVALID_ARGUMENT);
+    CHECK_EQ(ringtree_codec_parse(&codec, NULL), RINGTREE_INVALID_ARGUMENT);
+}
+
 TEST(wrong_codecs_and_states_are_refused_and_the_communicator_goes_on)
 {
     RANKS(misuse, .ranks = 2);

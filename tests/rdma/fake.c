@@ -39,6 +39,7 @@ struct fake_qp {
     struct ibv_qp   qp; /* first */
     enum ibv_qp_state state;
     uint32_t        receives, partner, inline_most;
+    bool            forgets; /* requests go in and nothing comes out */
     enum ibv_mtu    mtu;
 };
 
@@ -48,7 +49,7 @@ static bool port_up[FAKE_DEVICES], removed[FAKE_DEVICES];
 static enum ibv_mtu port_mtu[FAKE_DEVICES];
 static atomic_uint leaks;
 static uint32_t device_count, lose, inline_most = 256, next_qp = 1;
-static bool next_unheard;
+static bool next_unheard, next_forgotten;
 static enum ibv_wc_status next_status;
 static struct fake_qp *qps[MOST_QPS];
 static struct ibv_mr *mrs[MOST_MRS];
@@ -61,7 +62,7 @@ void fake_reset(uint32_t count)
     lose = 0;
     inline_most = 256;
     next_status = IBV_WC_SUCCESS;
-    next_unheard = false;
+    next_unheard = next_forgotten = false;
     for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
         port_up[i] = true;
         removed[i] = false;
@@ -105,12 +106,19 @@ void fake_unheard(void)
     pthread_mutex_unlock(&lock);
 }
 
+void fake_forgotten(void)
+{
+    pthread_mutex_lock(&lock);
+    next_forgotten = true;
+    pthread_mutex_unlock(&lock);
+}
+
 static void tell(uint32_t device, enum ibv_event_type type)
 {
     struct ibv_async_event event = { .event_type = type };
     event.element.port_num = 1;
     for (struct fake_context *c = contexts; c; c = c->next)
-        if (c->device == device && write(c->events, &event, sizeof(event)) < 0) perror("fake event");
+        if (c->device == device && c->events >= 0 && write(c->events, &event, sizeof(event)) < 0) perror("fake event");
 }
 
 void fake_port(uint32_t device, bool up)
@@ -127,6 +135,11 @@ void fake_remove(uint32_t device)
     port_up[device] = false;
     removed[device] = true;
     tell(device, IBV_EVENT_DEVICE_FATAL);
+    for (struct fake_context *c = contexts; c; c = c->next) {
+        if (c->device != device || c->events < 0) continue;
+        close(c->events); /* readable from now on, with nothing to read */
+        c->events = -1;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -247,6 +260,12 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     pthread_mutex_lock(&lock);
     enum ibv_wc_status status = IBV_WC_WR_FLUSH_ERR;
     const bool ready = from->state == IBV_QPS_RTS || from->state == IBV_QPS_ERR;
+    from->forgets |= next_forgotten;
+    next_forgotten = false;
+    if (from->forgets) {
+        pthread_mutex_unlock(&lock);
+        return 0;
+    }
     const bool fits = !(wr->send_flags & IBV_SEND_INLINE) || total(wr) <= from->inline_most;
     if (ready && fits && from->state == IBV_QPS_RTS) status = carry_out(from, wr);
     if (ready && fits && (status != IBV_WC_SUCCESS || wr->send_flags & IBV_SEND_SIGNALED))
@@ -340,7 +359,7 @@ static int close_device(struct ibv_context *context)
     leaks--;
     pthread_mutex_unlock(&lock);
     close(c->context.async_fd);
-    close(c->events);
+    if (c->events >= 0) close(c->events);
     free(c);
     return 0;
 }

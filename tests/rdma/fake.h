@@ -24,6 +24,8 @@ void fake_remove(uint32_t device);
 void fake_next_status(enum ibv_wc_status status);
 /* The next request is carried out, but its acknowledgement gets lost, and all that would ask for it again. */
 void fake_unheard(void);
+/* The queue pair of the next request forgets it and all that follow: neither done nor failed. */
+void fake_forgotten(void);
 /* The next `count` long requests are acknowledged, but get lost (which no real device should do); then one breaks. */
 void fake_lose(uint32_t count);
 /* No inline data, and this MTU. */

@@ -9,6 +9,7 @@
 #include "through.h"
 #include "transports/standin_control.h"
 #include "verbs/verbs.h"
+#include <poll.h>
 
 struct shape {
     uint32_t devices, qps, inline_most;
@@ -121,6 +122,18 @@ TEST(a_connection_that_breaks_once_is_made_anew_and_no_slice_is_lost)
     check_through(&four, retry_exceeded, "4 queue pairs");
 }
 
+static void request_forgotten(struct pair *pair)
+{
+    ((struct standin *)pair->world)->settings.number[RT_TIMEOUT_MS] = 400;
+    fake_forgotten();
+}
+
+TEST(a_queue_pair_that_neither_completes_nor_fails_is_made_anew)
+{
+    check_through(&one, request_forgotten, "fake0 port 1");
+    check_through(&four, request_forgotten, "4 queue pairs");
+}
+
 TEST(a_queue_pair_forced_to_error_at_the_receiver_is_made_anew)
 {
     check_through(&one, queue_pair_to_error, "fake0 port 1");
@@ -157,6 +170,56 @@ TEST(a_device_that_is_removed_is_replaced_by_another_or_by_tcp_though_it_complet
     check_through(&four, all_devices_removed, "verbs, now over tcp");
 }
 
+static const char *refused(struct pair *pair, const char *failover, void (*trouble)(struct pair *pair))
+{
+    struct standin *world = pair->world;
+    strcpy(world->settings.text[RT_VERBS_FAILOVER], failover);
+    const char *why = through(pair, trouble, 60);
+    return why ? why : "nothing failed";
+}
+
+/* Waits until a receiver may sleep; then nothing must wake it. */
+static const char *sleeps(struct rt_link *link)
+{
+    struct rt_frame frame;
+    const void *data;
+    for (int i = 0; i < 1000; i++) {
+        struct pollfd fd = { 0 };
+        rt_transport_verbs.recv(link, NULL, NULL, 0, &frame, &data, NULL);
+        fd.fd = rt_transport_verbs.pollfd(link, &fd.events);
+        if (fd.events == POLLIN && poll(&fd, 1, 0) == 0) return NULL;
+    }
+    return "something wakes it all the time";
+}
+
+TEST(a_device_that_was_removed_wakes_no_rank_that_sleeps)
+{
+    struct pair pair;
+    bool skip;
+    const char *why = pair_open(&pair, &four, &skip);
+    if (!why) why = through(&pair, first_device_removed, 60);
+    if (!why) why = sleeps(pair.in);
+    CHECK_THAT(!why, "%s", why);
+    pair_close(&pair);
+}
+
+static void removed_then_other_event(struct pair *pair)
+{
+    (void)pair;
+    fake_remove(0);
+    fake_port(1, true);
+}
+
+TEST(the_reason_for_leaving_a_device_is_its_own_event)
+{
+    struct pair pair;
+    bool skip;
+    pair_open(&pair, &four, &skip);
+    CHECK_HAS(refused(&pair, "off", removed_then_other_event),
+              "broke: fake0 port 1 (GID ::ffff:10.0.0.1): the device failed or was removed");
+    pair_close(&pair);
+}
+
 static void nothing(struct pair *pair)
 {
     (void)pair;
@@ -169,14 +232,6 @@ TEST(ends_with_different_mtu_use_the_lesser)
     mtu_of_second = IBV_MTU_256;
     check_through(&one, nothing, "fake0 port 1");
     mtu_of_second = 0;
-}
-
-static const char *refused(struct pair *pair, const char *failover, void (*trouble)(struct pair *pair))
-{
-    struct standin *world = pair->world;
-    strcpy(world->settings.text[RT_VERBS_FAILOVER], failover);
-    const char *why = through(pair, trouble, 60);
-    return why ? why : "nothing failed";
 }
 
 TEST(failover_can_be_limited_and_the_sentence_says_what_broke_and_where_to_look)
@@ -208,7 +263,8 @@ static void break_queue(struct exchange *x, int rank)
 
 static void break_somehow(struct exchange *x)
 {
-    switch (random_next(&x->random) % 7) {
+    switch (random_next(&x->random) % 8) {
+    case 7: fake_forgotten(); break;
     case 0: fake_next_status(IBV_WC_RETRY_EXC_ERR); break;
     case 1: fake_unheard(); break;
     case 2: break_queue(x, 0); break;
@@ -236,6 +292,7 @@ static const char *exchange_over(const struct fixture *fixture, uint64_t seed, u
     void *world;
     const char *why = fixture->start(fixture, fabric, &world);
     struct exchange x = { fabric, 200, seed, now_and_then, .context = &one_in };
+    if (!why) ((struct standin *)world)->settings.number[RT_TIMEOUT_MS] = 400;
     if (!why) why = exchange_run(&x);
     exchange_close(&x);
     fixture->stop(world);

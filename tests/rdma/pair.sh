@@ -34,12 +34,18 @@ spoil delay 3ms reorder 75% 50%
 reduce "reordering" 0 -b 8 -e 64K -f 64 -n 2
 /vm/tc qdisc del dev "$card" root
 
-# Down and up again, while much is under way: the connection or the next one carries on.
-[ $rank = 1 ] && { sleep 3; ip link set "$card" down; sleep 0.3; ip link set "$card" up; } &
-# With doubling, which sends slots as large as they are: with the ring's slices of 8 KiB it takes twice as long, and stops
-# until RINGTREE_TIMEOUT_MS more often than not (perf/baseline/verbs.md).
-RINGTREE_ALGORITHM=doubling reduce "link down and up" 0 -b 1M -e 1M -n 60
-wait
+# Down and up again, while much is under way: the connection or the next one carries on. By what the planner takes, and
+# by the ring in slices of 8 KiB, of which many go one after another.
+down_and_up()
+{
+    [ $rank = 1 ] && { sleep 2; ip link set "$card" down; sleep 0.3; ip link set "$card" up; } &
+    RINGTREE_LOG=warn reduce "link down and up, $1" 0 -b 1M -e 1M -n "$2"
+    wait
+}
+down_and_up "as planned" 25
+export RINGTREE_ALGORITHM=ring RINGTREE_SLICE_BYTES=8K
+down_and_up "ring of 8 KiB" 12
+unset RINGTREE_ALGORITHM RINGTREE_SLICE_BYTES
 
 # The other machine's process is killed: named at once.
 [ $rank = 1 ] && { sleep 2; kill -9 $(pidof all_reduce_perf); } &

@@ -48,4 +48,16 @@ expect 0 'no port is described, 10 Gbit/s assumed' explain all_reduce 1M "2 node
 expect 0 'between nodes by verbs: .* RDMA assumed' explain all_reduce 1M "2 node: core; nic 100G"
 expect 0 'connections of a lane, .*; 1: no measurement says' explain all_reduce 1M "2 node: core; nic 100G"
 expect 0 'among 6 ranks on 6 nodes' explain all_reduce 1M --ranks 6 --tcp
+nodes="4 node: core; nic 1G"
+expect 0 '16777216 float32 with codec q8: q8; links .* are slow. Links between nodes: 0.1' explain all_reduce 64M --codec q8 "$nodes"
+expect 0 'as fast as on this machine: .* with codec auto: q8; predicted' explain all_reduce 64M --codec auto "$nodes"
+expect 0 '^  topk .* predicted$' explain all_reduce 64M --codec auto,topk:0.01,feedback "$nodes"
+expect 0 '^  fp16 .*, not allowed$' explain all_reduce 64M --codec auto "$nodes"
+expect 0 'exact; links of 10 GB/s are not below' explain all_reduce 64M --codec auto "4 node: core; nic 100G"
+expect 0 'exact; all ranks share memory' explain broadcast 1M --codec auto "node: 4 core"
+expect 0 '1048576  q8; predicted' explain all_reduce --codec auto -f "$nodes"
+expect 2 'no word of a codec' explain all_reduce 1M --codec q9
+expect 2 'ratio 0.9 is not from' explain all_reduce 1M --codec topk:0.9
+expect 2 'no call with a codec is gather' explain gather 1M --codec q8
+expect 2 'is for explain' show --codec q8 "$nodes"
 [ $failures = 0 ]

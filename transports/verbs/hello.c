@@ -161,7 +161,7 @@ static ringtree_status told_broken(struct rt_verbs_pair *pair)
     char here[120], there[64], reason[700];
     if (pair->state == RT_VERBS_PLAIN || !pair->queues) return nonsense(pair, "a hello after the last");
     rt_verbs_events(pair->verbs);
-    const char *event = pair->verbs->event;
+    const char *event = pair->queue[0].port->event;
     snprintf(reason, sizeof(reason), "rank %u found it broken, from GID %s to %s; see what it says%s%s", pair->peer,
              rt_verbs_gid_text(pair->queue[0].theirs.gid, there, sizeof(there)),
              rt_verbs_port_text(pair->queue[0].port, here, sizeof(here)), event[0] ? "; the last event here was " : "",

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -58,7 +59,7 @@ static bool watch_devices(struct rt_verbs_pair *pair)
     pair->poller = epoll_create1(EPOLL_CLOEXEC);
     bool all = pair->poller >= 0 && !epoll_ctl(pair->poller, EPOLL_CTL_ADD, pair->verbs->poller, &event);
     for (uint32_t i = 0; i < pair->verbs->ports; i++)
-        if (pair->verbs->port[i].owner)
+        if (pair->verbs->port[i].owner && !pair->verbs->port[i].gone)
             all &= !epoll_ctl(pair->poller, EPOLL_CTL_ADD, pair->verbs->port[i].context->async_fd, &event);
     return all;
 }
@@ -176,9 +177,27 @@ static void leave_what_is_gone(struct rt_verbs_pair *pair)
 {
     for (uint32_t i = 0; i < pair->queues; i++)
         if (pair->queue[i].port->gone) {
-            rt_verbs_break(pair, pair->queue[i].port, pair->verbs->event);
+            rt_verbs_break(pair, pair->queue[i].port, pair->queue[i].port->event);
             return;
         }
+}
+
+/* A request that neither completes nor fails: a device may forget one, or try for ever (soft-RoCE does, with seven
+ * retries). The peer's receive requests never run out, so none takes long for any other reason. */
+static void leave_what_stands_still(struct rt_verbs_pair *pair)
+{
+    const uint64_t most_ns = pair->fabric->settings->number[RT_TIMEOUT_MS] * UINT64_C(1000000) / 4;
+    const uint64_t now = rt_now_ns(pair->fabric->clock);
+    for (uint32_t i = 0; i < pair->queues && pair->state == RT_VERBS_UP; i++) {
+        char here[120], reason[300];
+        const uint64_t age_ns = rt_verbs_queue_age_ns(&pair->queue[i], now);
+        if (age_ns > most_ns / 2) rt_verbs_is_drained(pair, &pair->queue[i]); /* asks for a completion, if none was */
+        if (age_ns <= most_ns || pair->state != RT_VERBS_UP) continue;
+        snprintf(reason, sizeof(reason), "%s has neither completed nor failed a request for %" PRIu64 " ms, a quarter "
+                 "of RINGTREE_TIMEOUT_MS; look at the network between, and the kernel's log (dmesg)",
+                 rt_verbs_port_text(pair->queue[i].port, here, sizeof(here)), most_ns / 1000000);
+        rt_verbs_break(pair, pair->queue[i].port, reason);
+    }
 }
 
 /* The slow look, now and then: the connection's messages and end, the devices' events. */
@@ -187,6 +206,8 @@ static void look(struct rt_verbs_pair *pair)
     pair->idle = 0;
     rt_verbs_events(pair->verbs);
     leave_what_is_gone(pair);
+    while (pair->state == RT_VERBS_UP && poll_queues(pair)) continue;
+    leave_what_stands_still(pair);
     if (pair->fd >= 0) rt_verbs_flush_outbox(pair);
     if (pair->fd >= 0 && pair->failure.status == RINGTREE_OK && rt_verbs_listen(pair) == RINGTREE_PEER_LOST)
         while (poll_queues(pair)) continue; /* what came before the end is still given */

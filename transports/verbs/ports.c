@@ -388,10 +388,12 @@ static void obey(struct rt_verbs *v, const struct rt_verbs_port *owner, const st
         if (type == IBV_EVENT_PORT_ACTIVE) port->down = false;
         else if (rt_verbs_event_is_fatal(type)) port->down = true;
         port->gone |= type == IBV_EVENT_DEVICE_FATAL;
-        snprintf(v->event, sizeof(v->event), "%s: %s", rt_verbs_port_text(port, text, sizeof(text)),
+        snprintf(port->event, sizeof(port->event), "%s: %s", rt_verbs_port_text(port, text, sizeof(text)),
                  rt_verbs_event_meaning(type));
-        rt_log(RT_LOG_WARN, "verbs: %s", v->event);
+        rt_log(RT_LOG_WARN, "verbs: %s", port->event);
     }
+    for (struct rt_verbs_pair *pair = v->pairs; pair && type == IBV_EVENT_DEVICE_FATAL; pair = pair->next)
+        epoll_ctl(pair->poller, EPOLL_CTL_DEL, owner->context->async_fd, NULL);
 }
 
 void rt_verbs_events(struct rt_verbs *v)

@@ -189,8 +189,8 @@ static void broke(struct rt_verbs_pair *pair, const struct rt_verbs_queue *queue
     snprintf(reason, sizeof(reason), "%s to GID %s: %s; %s%s%s",
              rt_verbs_port_text(queue->port, here, sizeof(here)),
              rt_verbs_gid_text(queue->theirs.gid, there, sizeof(there)), rt_verbs_status_meaning(wc->status),
-             rt_verbs_status_advice(wc->status), pair->verbs->event[0] ? "; the last event was " : "",
-             pair->verbs->event);
+             rt_verbs_status_advice(wc->status), queue->port->event[0] ? "; the last event was " : "",
+             queue->port->event);
     rt_verbs_break(pair, queue->port, reason);
 }
 
@@ -235,4 +235,12 @@ bool rt_verbs_queue_arm(struct rt_verbs_pair *pair, struct rt_verbs_queue *queue
     if (queue->armed) return true;
     queue->armed = ibv_req_notify_cq(queue->cq, 0) == 0;
     return false; /* look once more: what came before is not told */
+}
+
+uint64_t rt_verbs_queue_age_ns(struct rt_verbs_queue *queue, uint64_t now_ns)
+{
+    const uint64_t oldest = queue->posted > queue->done ? queue->done + 1 : 0;
+    if (!oldest || queue->awaited != oldest) queue->awaited_ns = now_ns;
+    queue->awaited = oldest;
+    return now_ns - queue->awaited_ns;
 }

@@ -240,8 +240,7 @@ uint64_t rt_verbs_sent(struct rt_link *link, struct rt_error *error)
     return l->sent;
 }
 
-/* The last requests may have gone without a completion; one that writes nothing tells of them all. */
-static bool is_drained(struct rt_verbs_pair *pair, struct rt_verbs_queue *queue)
+bool rt_verbs_is_drained(struct rt_verbs_pair *pair, struct rt_verbs_queue *queue)
 {
     struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
     if (queue->done == queue->posted) return true;
@@ -259,6 +258,6 @@ bool rt_verbs_flushed(struct rt_link *link)
     if (status == RINGTREE_IN_PROGRESS || l->issued < l->posted) return false;
     if (l->plain) return l->plain->transport->flushed(l->plain);
     bool all = true;
-    for (uint32_t i = 0; i < pair->queues; i++) all &= is_drained(pair, &pair->queue[i]);
+    for (uint32_t i = 0; i < pair->queues; i++) all &= rt_verbs_is_drained(pair, &pair->queue[i]);
     return all;
 }

@@ -59,6 +59,7 @@ struct rt_verbs_port {
     bool                gone; /* its device failed or was removed, for good */
     bool                odp;  /* can register without pinning */
     bool                owner; /* closes context and pd: the first port of its device */
+    char                event[300]; /* its last asynchronous event, for sentences */
 };
 
 /* What the transport keeps for a communicator. */
@@ -74,7 +75,6 @@ struct rt_verbs {
     int                        poller; /* an epoll of the connections of all pairs */
     struct rt_verbs_cache     *cache;  /* what is registered of the caller's; NULL: slices are copied */
     bool                       cache_tried;
-    char                       event[400]; /* the last asynchronous event, for sentences */
 };
 
 /* A queue pair. */
@@ -87,6 +87,7 @@ struct rt_verbs_queue {
     uint32_t                 inline_bytes; /* that it grants */
     uint64_t                 posted, done; /* send requests */
     uint32_t                 quiet;        /* posted since the last one with a completion */
+    uint64_t                 awaited, awaited_ns; /* the oldest request under way; when it was first seen */
     uint32_t                 receives;     /* receive requests that lie there */
     uint8_t                  their_port;
     bool                     armed;
@@ -207,7 +208,8 @@ void rt_verbs_leave(struct rt_fabric *fabric);
 bool rt_verbs_port_is_up(const struct rt_verbs *verbs, const struct rt_verbs_port *port);
 /* "rxe0 port 1 (GID ::ffff:10.0.0.1)" */
 const char *rt_verbs_port_text(const struct rt_verbs_port *port, char *text, size_t capacity);
-/* Reads the devices' asynchronous events: marks ports, remembers the sentence, logs. */
+/* Reads the devices' asynchronous events: marks ports, remembers the sentences, logs. A removed device is left out of
+ * what wakes the pairs from then on: its descriptor stays readable for ever. */
 void rt_verbs_events(struct rt_verbs *verbs);
 
 /* ---- summary.c: the one place for what a link takes */
@@ -264,6 +266,8 @@ ringtree_status rt_verbs_queue_refill(struct rt_verbs_pair *pair, struct rt_verb
 /* Takes what completed. True: something did. A failure breaks the pair. */
 bool rt_verbs_queue_poll(struct rt_verbs_pair *pair, uint32_t number);
 bool rt_verbs_queue_arm(struct rt_verbs_pair *pair, struct rt_verbs_queue *queue);
+/* How long the oldest request has been under way, as far as this is asked now and then. */
+uint64_t rt_verbs_queue_age_ns(struct rt_verbs_queue *queue, uint64_t now_ns);
 
 /* ---- send.c and recv.c */
 
@@ -276,6 +280,8 @@ bool rt_verbs_flushed(struct rt_link *link);
 ringtree_status rt_verbs_issue(struct rt_verbs_link *l);
 /* A credit came: so many slices, in low bits, were released. */
 ringtree_status rt_verbs_credit(struct rt_verbs_link *l, uint32_t low);
+/* Is every request done? The last may have gone without a completion; one that writes nothing then tells of all. */
+bool rt_verbs_is_drained(struct rt_verbs_pair *pair, struct rt_verbs_queue *queue);
 void rt_verbs_count_sent(struct rt_verbs_link *l);
 /* The link no longer needs slices before `until`. */
 void rt_verbs_forget(struct rt_verbs_link *l, uint64_t until);
