@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define CHECKED_BYTES 28 /* of the frame: all but `bytes` */
+/* Payloads that are copied out of UCX's memory at once. A kept buffer costs the next message that comes by its place a
+ * cache line from the other core, and gets dearer than a copy only beyond this (perf/baseline/ucx.md). */
+#define COPIED_BYTES  1024
 #define GONE_GRACE_NS UINT64_C(100000000) /* what a dead process had sent may still be under way */
 
 static struct rt_ucx_link *ucx_link(struct rt_link *link)
@@ -71,10 +74,42 @@ ucs_status_t rt_ucx_credit_came(void *argument, const void *header, size_t heade
     return UCS_OK;
 }
 
+/* A place of our own for the payload; NULL: no memory. Most arrivals are short, and have one for all of a lane. */
+static void *own_place(struct rt_ucx_arrival *a, size_t bytes)
+{
+    struct rt_ucx_inbound *in = a->of;
+    if (bytes <= COPIED_BYTES) {
+        if (!in->copies) in->copies = malloc(RT_UCX_SLOTS * COPIED_BYTES);
+        return in->copies ? in->copies + (size_t)(a - in->arrival) * COPIED_BYTES : NULL;
+    }
+    if (!a->memory) a->memory = malloc(in->ucx->fabric->settings->number[RT_UCX_SLOT_BYTES]);
+    return a->memory;
+}
+
+/* What UCX calls with a payload is its own memory, which may be kept only where it says so. */
+static ucs_status_t keep(struct rt_ucx_arrival *a, void *data, size_t bytes, uint64_t attributes)
+{
+    static unsigned char nothing;
+    struct rt_ucx *ucx = a->of->ucx;
+    a->data = bytes ? data : &nothing;
+    a->state = bytes && (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) ? RT_UCX_OFFERED : RT_UCX_HERE;
+    a->retained = false;
+    if (!bytes) return UCS_OK;
+    const bool may_keep = attributes & UCP_AM_RECV_ATTR_FLAG_DATA;
+    if (a->state == RT_UCX_OFFERED || (may_keep && (bytes > COPIED_BYTES || !ucx->host_only))) {
+        a->retained = a->state == RT_UCX_HERE;
+        return UCS_INPROGRESS;
+    }
+    a->data = own_place(a, bytes);
+    if (a->data) memcpy(a->data, data, bytes);
+    else rt_ucx_pair_failed(a->of->pair, UCS_ERR_NO_MEMORY);
+    if (!a->data) a->state = RT_UCX_NONE;
+    return UCS_OK;
+}
+
 ucs_status_t rt_ucx_slice_came(void *argument, const void *header, size_t header_bytes, void *data, size_t bytes,
                                const ucp_am_recv_param_t *param)
 {
-    static unsigned char nothing;
     struct rt_ucx_header h;
     struct rt_ucx_pair *pair = pair_of(argument, header, header_bytes, &h);
     if (!pair) return UCS_OK;
@@ -99,10 +134,7 @@ ucs_status_t rt_ucx_slice_came(void *argument, const void *header, size_t header
         a->state = RT_UCX_UNWANTED;
         return UCS_OK;
     }
-    a->data = bytes ? data : &nothing;
-    a->state = bytes && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) ? RT_UCX_OFFERED : RT_UCX_HERE;
-    a->retained = bytes && a->state == RT_UCX_HERE;
-    return bytes ? UCS_INPROGRESS : UCS_OK;
+    return keep(a, data, bytes, param->recv_attr);
 }
 
 /* ---- fetching and copying */

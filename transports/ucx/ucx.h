@@ -90,6 +90,7 @@ struct rt_ucx_inbound {
     uint64_t               end;
     uint32_t               fetching; /* arrivals that are COMING */
     struct rt_frame        last; /* that was released */
+    unsigned char         *copies; /* of short payloads, a place for each arrival; made on first use */
     ucs_status_t           failure;
     struct rt_ucx_header   credit;
     struct rt_ucx_arrival  arrival[RT_UCX_SLOTS];

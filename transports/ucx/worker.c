@@ -114,12 +114,14 @@ static ringtree_status make_context(struct rt_ucx *ucx, struct rt_error *error)
     return RINGTREE_OK;
 }
 
+/* Payloads for a GPU must be UCX's to bring there, so they are kept; others are copied where UCX would have to. */
 static ucs_status_t set_handler(struct rt_ucx *ucx, unsigned id, ucp_am_recv_callback_t callback)
 {
+    const uint32_t persistent = ucx->host_only ? 0 : UCP_AM_FLAG_PERSISTENT_DATA;
     const ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
                       UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = id, .flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA, .cb = callback, .arg = ucx };
+        .id = id, .flags = UCP_AM_FLAG_WHOLE_MSG | persistent, .cb = callback, .arg = ucx };
     return ucx->call->ucp_worker_set_am_recv_handler(ucx->worker, &param);
 }
 
@@ -167,6 +169,7 @@ static void free_orphans(struct rt_ucx *ucx)
     while (ucx->inbound_orphans) {
         struct rt_ucx_inbound *next = ucx->inbound_orphans->orphan;
         for (uint32_t i = 0; i < RT_UCX_SLOTS; i++) free(ucx->inbound_orphans->arrival[i].memory);
+        free(ucx->inbound_orphans->copies);
         free(ucx->inbound_orphans);
         ucx->inbound_orphans = next;
     }
