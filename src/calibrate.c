@@ -255,5 +255,6 @@ ringtree_status rt_calibrate(ringtree_comm *comm, struct rt_error *error)
     status = agree(comm, &local, all, error);
     free(all);
     rt_plan_forget(comm);
+    if (status == RINGTREE_OK) rt_plan_warm(comm);
     return status;
 }

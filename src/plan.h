@@ -49,6 +49,9 @@ ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collecti
 /* Where the plan of such a call is kept, if it is. */
 struct rt_kept_plan *rt_plan_kept(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root);
 
+/* Touches what planning needs, so that the first call does not wait for memory and code that nobody has read yet. */
+void rt_plan_warm(const ringtree_comm *comm);
+
 /* Forget what was planned: costs or the tuner have changed. */
 void rt_plan_forget(ringtree_comm *comm);
 

@@ -200,7 +200,7 @@ static void say_connections(struct text *out, const ringtree_comm *comm, ringtre
     const struct rt_algorithm *algorithm = rt_algorithm_find(collective, chosen);
     struct rt_sites sites = planner->sites;
     const uint64_t asked = comm->settings.number[RT_TCP_SOCKETS];
-    if (sites.nodes < 2 || !algorithm) return;
+    if (sites.nodes < 2 || !algorithm || !strstr(planner->transports, "tcp")) return;
     say(out, "connections of a lane:");
     for (uint32_t i = 0; i < RT_COST_SPREADS; i++) {
         struct rt_prediction p;
@@ -211,6 +211,7 @@ static void say_connections(struct text *out, const ringtree_comm *comm, ringtre
     }
     say(out, "; %u: %s\n", planner->sites.connections,
         asked                                              ? "RINGTREE_TCP_SOCKETS is set"
+        : sites.between == RT_LINK_LOOPBACK                ? "within a machine cores are the limit"
         : planner->sites.connections > 1                   ? "one carries less than the link, by measurement"
         : planner->costs.link[sites.between].flow_byte > 0 ? "more carry more, but not so much that a call is faster"
                                                            : "no measurement says that more carry more");

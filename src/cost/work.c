@@ -165,9 +165,11 @@ static void doubling_all_reduce(const struct rt_sites *s, double bytes, struct r
     const double all = (double)p * rounds + 2.0 * extra;
     of_node(s, all, all * bytes, all * bytes, w);
     by_distance(s, 1, w);
-    if (extra) w->inside += 1;
     w->wire_messages = w->between * s->local;
     w->wire = w->wire_messages * bytes;
+    if (!extra) return; /* ranks beyond the power of two give their array to a neighbour, and get the sum back */
+    if (s->nodes > 1 && s->local == 1) w->between += 1;
+    else w->inside += 1;
 }
 
 /* Two trees with half of the array each; an inner rank of one is a leaf of the other. */
@@ -335,15 +337,16 @@ static void two_trees(const struct rt_sites *s, double bytes, struct rt_work *w)
     along_tree(s, 1, bytes, w);
 }
 
+/* Nodes are a binary heap: an inner one gets the array once and sends it twice; a leader also passes it inside. */
 static void hierarchical_broadcast(const struct rt_sites *s, double bytes, struct rt_work *w)
 {
     w->inside = s->local - 1;
-    w->between = rt_cost_log2_up(s->nodes);
-    w->messages = s->nodes > 2 ? 2 : 1;
+    w->between = log2_down(s->nodes);
+    w->messages = (s->nodes > 3 ? 1.5 : s->nodes > 2 ? 1 : 0.5) + (s->local > 1 ? 0.5 : 0);
     w->bytes = w->messages * bytes;
     w->chunk = bytes;
     w->hops = w->inside + w->between;
-    w->messages_all = s->local + 1;
+    w->messages_all = w->messages + s->local - 1;
     w->bytes_all = w->messages_all * bytes;
     w->wire_messages = s->nodes > 2 ? 2 : 1;
     w->wire = w->wire_messages * bytes;

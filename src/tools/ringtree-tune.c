@@ -6,9 +6,10 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { EXIT_FINE, EXIT_LATE, EXIT_USAGE, EXIT_FAILED };
+enum { EXIT_FINE, EXIT_LATE, EXIT_USAGE, EXIT_FAILED, EXIT_MORE };
 
 static const char help[] =
     "Usage: ringtree-tune [OPTION]...\n"
@@ -28,17 +29,20 @@ static const char help[] =
     "  -f, --factor N           each size is N times the one before (8)\n"
     "  -r, --rounds N           rounds; each measures all algorithms in turn, the median counts (7)\n"
     "  -s, --milliseconds N     of each algorithm in each round, at least one call (2)\n"
+    "  -k, --keep FILE          add what is measured to FILE, as lines of CSV, and take from it what is there already\n"
+    "  -m, --minutes N          measure no longer than about so long; the next run with --keep goes on (status 4)\n"
     "  -j, --json               the comparison as JSON\n"
     "  -p, --progress           say what is measured on standard error (so too where that is a terminal)\n"
     "  -h, --help               this text\n"
     "  -V, --version            the version\n"
     "\n"
     "Exit status: 0 fine, 1 --check found a choice over 15 % slower than the best or a median error over 25 %,\n"
-    "2 wrong usage, 3 it could not be measured or written.\n";
+    "2 wrong usage, 3 it could not be measured or written, 4 --minutes are over and more is to be measured.\n";
 
 struct arguments {
     struct tune_job job;
-    const char     *ranks, *transports, *collectives, *output;
+    const char     *ranks, *transports, *collectives, *output, *keep;
+    double          minutes; /* 0: as long as it takes */
     bool            check, json, progress, launched;
 };
 
@@ -98,6 +102,8 @@ static void take_option(int option, struct arguments *a)
     case 'f': a->job.step = number(optarg, "--factor", 2, 1024); return;
     case 'r': a->job.rounds = (uint32_t)number(optarg, "--rounds", 1, TUNE_MOST_ROUNDS); return;
     case 's': a->job.seconds = (double)number(optarg, "--milliseconds", 0, 10000) / 1000; return;
+    case 'k': a->keep = optarg; return;
+    case 'm': a->minutes = strtod(optarg, NULL); return;
     case 'j': a->json = true; return;
     case 'p': a->progress = true; return;
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
@@ -111,7 +117,8 @@ static void take_arguments(int argc, char **argv, struct arguments *a)
     static const struct option options[] = {
         { "output", required_argument, NULL, 'o' },      { "check", no_argument, NULL, 'c' },
         { "ranks", required_argument, NULL, 'n' },       { "transports", required_argument, NULL, 't' },
-        { "launched", no_argument, NULL, 'l' },
+        { "launched", no_argument, NULL, 'l' },          { "keep", required_argument, NULL, 'k' },
+        { "minutes", required_argument, NULL, 'm' },
         { "collectives", required_argument, NULL, 'C' }, { "least", required_argument, NULL, 'b' },
         { "most", required_argument, NULL, 'e' },        { "factor", required_argument, NULL, 'f' },
         { "rounds", required_argument, NULL, 'r' },      { "milliseconds", required_argument, NULL, 's' },
@@ -119,9 +126,12 @@ static void take_arguments(int argc, char **argv, struct arguments *a)
         { "help", no_argument, NULL, 'h' },              { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
-    for (int option; (option = getopt_long(argc, argv, "o:cn:lt:C:b:e:f:r:s:jphV", options, NULL)) != -1;)
+    for (int option; (option = getopt_long(argc, argv, "o:cn:lt:C:b:e:f:r:s:k:m:jphV", options, NULL)) != -1;)
         take_option(option, a);
     if (optind < argc) fail(EXIT_USAGE, "\"%s\" is no option", argv[optind]);
+    if (!(a->minutes >= 0) || (a->minutes > 0 && !a->keep))
+        fail(EXIT_USAGE, "--minutes takes a number, and needs --keep FILE");
+    if (a->launched && a->keep) fail(EXIT_USAGE, "--keep is not for --launched");
     a->job.uncorrected = !a->check;
     a->progress |= isatty(2) != 0;
 }
@@ -132,9 +142,29 @@ static bool transport_is_tcp(const char *name)
     return !strcmp(name, "tcp");
 }
 
+/* A job of one collective: from the file, or measured and kept there. */
+static void measure_one(const struct arguments *a, const struct tune_job *job, struct tune_point **points,
+                        size_t *count)
+{
+    static double begun;
+    struct timespec t;
+    char key[256], why[RT_ERROR_TEXT];
+    const size_t before = *count;
+    tune_job_key(job, key, sizeof key);
+    if (a->keep && tune_kept(a->keep, key, points, count)) return;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const double now = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    if (!(begun > 0)) begun = now;
+    if (a->minutes > 0 && now - begun > 60 * a->minutes) exit(EXIT_MORE);
+    if (a->progress) fputs(key + strlen("# "), stderr);
+    if (!tune_run(job, points, count, why, sizeof why)) fail(EXIT_FAILED, "%s", why);
+    if (a->keep && !tune_keep(a->keep, key, *points + before, *count - before))
+        fail(EXIT_FAILED, "cannot write %s: %s", a->keep, strerror(errno));
+}
+
 static void measure_all(const struct arguments *a, struct tune_point **points, size_t *count)
 {
-    char transport[16], ranks[16], why[RT_ERROR_TEXT];
+    char transport[16], ranks[16];
     for (uint32_t t = 0; rt_list_item(a->transports, t, transport, sizeof transport); t++)
         for (uint32_t i = 0; rt_list_item(a->ranks, i, ranks, sizeof ranks); i++) {
             struct tune_job job = a->job;
@@ -142,11 +172,7 @@ static void measure_all(const struct arguments *a, struct tune_point **points, s
             job.ranks = (uint32_t)number(ranks, "--ranks", 2, 1024);
             for (uint32_t c = 0; c < RINGTREE_BARRIER; c++) {
                 job.collectives = a->job.collectives & 1u << c;
-                if (!job.collectives) continue;
-                if (a->progress)
-                    fprintf(stderr, "%s, %u ranks, %s\n", transport, job.ranks,
-                            ringtree_collective_name((ringtree_collective)c));
-                if (!tune_run(&job, points, count, why, sizeof why)) fail(EXIT_FAILED, "%s", why);
+                if (job.collectives) measure_one(a, &job, points, count);
             }
         }
 }

@@ -34,6 +34,15 @@ ringtree_status tune_measure(ringtree_comm *comm, const struct tune_job *job, tu
 /* Starts the ranks of a job as processes; the points are added to *points; false: a sentence is in `why`. */
 bool tune_run(const struct tune_job *job, struct tune_point **points, size_t *count, char *why, size_t capacity);
 
+/* ---- measurements in pieces (ringtree-tune-keep.c) */
+
+/* The line that a job of one collective is known by in the file. */
+void tune_job_key(const struct tune_job *job, char *key, size_t capacity);
+/* Adds the points of that job to *points, if the file has all of them. */
+bool tune_kept(const char *path, const char *key, struct tune_point **points, size_t *count);
+/* false: they could not be written. */
+bool tune_keep(const char *path, const char *key, const struct tune_point *points, size_t count);
+
 /* Corrections so that the predictions, which were made without any, become what was measured. */
 void tune_fit(struct rt_costs *costs, const struct tune_point *points, size_t count);
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define UNIT 4096
-#define COUNT_MOST 70001
 
 enum shape { EVEN, LUMPS, SHAPES }; /* LUMPS: a quarter of the blocks is a thousand times as large */
 
@@ -29,9 +28,12 @@ static const char *const slow[] = { "RINGTREE_LINK_RATE=1G", NULL };
 
 static void fill(const struct job *job, float *values, uint32_t rank)
 {
-    fill_inputs(values, job->count, GAUSSIAN, rank, 11);
-    for (size_t i = 0; job->shape == LUMPS && i < job->count; i++)
-        if (i / 256 % 4 == 1) values[i] *= 1000;
+    uint64_t random = rank * 7919 + 1;
+    for (size_t i = 0; i < job->count; i++) {
+        const float centred = (float)(int32_t)draw(&random) * 0x1p-31f;
+        values[i] = centred * centred * centred;
+        if (job->shape == LUMPS && i / 256 % 4 == 1) values[i] *= 1000;
+    }
 }
 
 /* ---- nodes are numbered by their first rank */
@@ -135,6 +137,28 @@ static ringtree_codec_report reduce(struct rank *self, const float *in, float *o
     return report;
 }
 
+static void check_same(struct rank *self, const float *out, size_t count)
+{
+    float *first = new_floats(count);
+    memcpy(first, out, count * sizeof *out);
+    CHECK_EQ(ringtree_broadcast(self->comm, first, first, count, RINGTREE_FLOAT32, 0, NULL), RINGTREE_OK);
+    CHECK(memcmp(first, out, count * sizeof *out) == 0);
+    free(first);
+}
+
+/* Rank 0 works it out, the others have what it has. */
+static void check_result(struct rank *self, const struct job *job, const float *out)
+{
+    check_same(self, out, job->count);
+    if (self->rank) return;
+    float *expect = expected(job);
+    size_t at = 0;
+    while (at < job->count && !memcmp(&out[at], &expect[at], sizeof *out)) at++;
+    CHECK_THAT(at == job->count, "%s, %zu: element %zu is %g, not %g", job->hosts, job->count, at, (double)out[at],
+               (double)expect[at]);
+    free(expect);
+}
+
 static double total(struct rank *self, double mine)
 {
     double all;
@@ -153,21 +177,18 @@ static void run_layouts(void (*body)(struct rank *), struct job job)
 static void exact_bits(struct rank *self)
 {
     struct job job = *(const struct job *)self->argument;
-    static const size_t counts[] = { 5, 1027, 12 * UNIT, 30011, COUNT_MOST };
+    static const size_t counts[] = { 5, 1027, 12 * UNIT, 30011 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         job.count = counts[i];
         self->argument = &job;
         ringtree_codec codec = codec_of(&job);
         ringtree_codec_state *state;
         CHECK_EQ(ringtree_codec_state_create(&state, job.count, &codec), RINGTREE_OK);
-        float *in = new_floats(job.count), *out = new_floats(job.count), *expect = expected(&job);
+        float *in = new_floats(job.count), *out = new_floats(job.count);
         fill(&job, in, self->rank);
         const ringtree_codec_report report = reduce(self, in, out, state);
-        size_t at = 0;
-        while (at < job.count && !memcmp(&out[at], &expect[at], sizeof *out)) at++;
-        CHECK_THAT(at == job.count, "%s, %zu, rank %u: element %zu is %g, not %g", job.hosts, job.count, self->rank, at,
-                   (double)out[at], (double)expect[at]);
-        if (job.shape == LUMPS && job.count == COUNT_MOST) { /* its blocks are shorter dense */
+        check_result(self, &job, out);
+        if (job.shape == LUMPS && job.count > UNIT) { /* its blocks are shorter dense */
             const double wanted = job.ratio * (double)job.count * nodes_of(job.hosts);
             CHECK_THAT(total(self, (double)report.kept) < wanted / 2, "as values and places: %g",
                        total(self, (double)report.kept));
@@ -175,7 +196,6 @@ static void exact_bits(struct rank *self)
         ringtree_codec_state_free(state);
         free(in);
         free(out);
-        free(expect);
     }
 }
 
@@ -203,19 +223,17 @@ static struct outcome keep_books(struct rank *self, uint32_t more)
     job.flags |= more;
     self->argument = &job;
     const ringtree_codec codec = codec_of(&job);
-    float *in = new_floats(job.count), *out = new_floats(job.count), *first = new_floats(job.count);
+    float *in = new_floats(job.count), *out = new_floats(job.count);
     double *gave = calloc(2 * job.count, sizeof *gave), *all = calloc(2 * job.count, sizeof *all), before = 0;
     struct outcome outcome = { 0, 0 };
     ringtree_codec_state *state;
     CHECK_EQ(ringtree_codec_state_create(&state, job.count, &codec), RINGTREE_OK);
-    for (int step = 0; step < 4; step++) {
+    for (int step = 0; step < 3; step++) {
         fill(&job, in, self->rank + (uint32_t)step * 16);
         const double sent = (double)reduce(self, in, out, state).sent_bytes;
         outcome.sent = sent - before;
         before = sent;
-        memcpy(first, out, job.count * sizeof *out);
-        CHECK_EQ(ringtree_broadcast(self->comm, first, first, job.count, RINGTREE_FLOAT32, 0, NULL), RINGTREE_OK);
-        CHECK(memcmp(first, out, job.count * sizeof *out) == 0);
+        check_same(self, out, job.count);
         for (size_t i = 0; i < job.count; i++) {
             gave[i] += (double)in[i] - (self->rank ? 0 : (double)out[i]);
             gave[job.count + i] += fabs((double)in[i]);
@@ -236,7 +254,6 @@ static struct outcome keep_books(struct rank *self, uint32_t more)
     free(saved);
     free(in);
     free(out);
-    free(first);
     free(gave);
     free(all);
     self->argument = NULL;
@@ -258,8 +275,8 @@ static void reselect(struct rank *self)
 
 TEST(owners_that_select_again_send_no_more_than_the_ratio_and_lose_nothing)
 {
-    static const size_t counts[] = { 30011, COUNT_MOST, 12 * UNIT };
-    for (int i = 0; i < 3; i++)
+    static const size_t counts[] = { 30011, 12 * UNIT };
+    for (int i = 0; i < 2; i++)
         run_layouts(reselect, (struct job){ .count = counts[i], .ratio = 0.01f, .flags = RINGTREE_CODEC_FEEDBACK });
 }
 

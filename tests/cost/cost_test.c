@@ -88,6 +88,25 @@ TEST(doubling_wins_for_small_and_not_for_large_arrays)
     CHECK(seconds(&s, doubling, RINGTREE_ALL_REDUCE, 64 << 20) > 2 * seconds(&s, ring, RINGTREE_ALL_REDUCE, 64 << 20));
 }
 
+TEST(a_broadcast_to_two_other_nodes_is_one_hop_of_the_hierarchy_and_two_of_the_chain)
+{
+    const struct rt_sites s = sites_of(3, 3);
+    rt_costs_built_in(&costs);
+    rt_costs_uncorrect(&costs);
+    const double chain = seconds(&s, rt_algorithm_find(RINGTREE_BROADCAST, "ring"), RINGTREE_BROADCAST, 8);
+    const double heap = seconds(&s, rt_algorithm_find(RINGTREE_BROADCAST, "hierarchical"), RINGTREE_BROADCAST, 8);
+    CHECK_THAT(heap < 0.7 * chain, "%g beside %g", heap, chain);
+}
+
+TEST(doubling_among_three_nodes_is_three_hops_between_them)
+{
+    const struct rt_sites s = sites_of(3, 3);
+    struct rt_work work;
+    CHECK(rt_work_of(&s, RINGTREE_ALL_REDUCE, "doubling", 8, &work));
+    CHECK_EQ(work.between, 3);
+    CHECK_EQ(work.inside, 0);
+}
+
 TEST(connections_are_as_many_as_pay)
 {
     const struct rt_sites s = sites_of(4, 4);

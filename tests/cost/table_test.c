@@ -34,6 +34,7 @@ TEST(the_built_in_table_is_read_whole)
 TEST(a_table_that_is_written_and_read_is_the_same_to_the_bit)
 {
     rt_costs_built_in(&costs);
+    costs.link[RT_LINK_NETWORK].flow_byte = 16e-10;
     const size_t length = write_text(&costs);
     memset(&again, 0, sizeof again);
     for (size_t i = 0; i < sizeof again.correction / sizeof(float); i++) ((float *)again.correction)[i] = 1;
@@ -55,6 +56,7 @@ TEST(what_is_wrong_changes_nothing_and_is_told_with_its_line)
         "correction tcp all_reduce ring 2 1 1 1 1 1 1 1 1\nend\n",
         "correction tcp all_reduce ring 2 0 1 1 1 1 1 1 1 1\nend\n",
         "correction tcp all_reduce a-name-that-is-much-too-long 2 1 1 1 1 1 1 1 1 1\nend\n",
+        "flow network\nend\n", "flow network -1\nend\n", "flow network 1 1\nend\n", "flow nowhere 1\nend\n",
         "end\nadd 1\n", "end of it\n", "surprise\nend\n",
     };
     rt_costs_built_in(&costs);

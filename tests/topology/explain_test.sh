@@ -46,6 +46,10 @@ expect 0 '\* ring  *verbs' explain all_reduce 64M "2 node: core; nic 1G" # a tre
 expect 0 'by tcp: .* ucx is left out unless' explain all_reduce 1M --tcp
 expect 0 'no port is described, 10 Gbit/s assumed' explain all_reduce 1M "2 node: core"
 expect 0 'between nodes by verbs: .* RDMA assumed' explain all_reduce 1M "2 node: core; nic 100G"
+machines=$(dirname "$golden")/machines
+expect 0 'between nodes by verbs: .* its ports are RDMA devices' explain all_reduce 1M -n 64 -f "$machines/two-sockets.hwloc.xml"
+expect 0 'verbs  *impossible: no port of it is an RDMA' explain all_reduce 1M -n 64 -f "$machines/vm-four-numa.hwloc.xml"
+expect 0 '\* .* tcp ' explain all_reduce 1M -n 64 -f "$machines/vm-four-numa.hwloc.xml"
 expect 0 'connections of a lane, .*; 1: no measurement says' explain all_reduce 1M "2 node: core; nic 100G"
 expect 0 'among 6 ranks on 6 nodes' explain all_reduce 1M --ranks 6 --tcp
 nodes="4 node: core; nic 1G"
