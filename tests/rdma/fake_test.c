@@ -10,6 +10,7 @@
 #include "transports/standin_control.h"
 #include "verbs/verbs.h"
 #include <poll.h>
+#include <time.h>
 
 struct shape {
     uint32_t devices, qps, inline_most;
@@ -132,6 +133,26 @@ TEST(a_queue_pair_that_neither_completes_nor_fails_is_made_anew)
 {
     check_through(&one, request_forgotten, "fake0 port 1");
     check_through(&four, request_forgotten, "4 queue pairs");
+}
+
+/* Most short slices go without a completion, and nobody may look for long. */
+TEST(a_short_slice_without_completion_breaks_nothing_however_seldom_it_is_looked_at)
+{
+    const struct timespec moment = { .tv_nsec = 150000000 };
+    struct pair pair;
+    bool skip;
+    char text[400];
+    short events;
+    const char *why = pair_open(&pair, &one, &skip);
+    ((struct standin *)pair.world)->settings.number[RT_TIMEOUT_MS] = 400;
+    if (!why) why = slice(&pair, 0, 8);
+    CHECK_THAT(!why, "%s", why);
+    for (int i = 0; i < 4; i++) {
+        rt_transport_verbs.pollfd(pair.out, &events);
+        nanosleep(&moment, NULL);
+    }
+    CHECK_HAS(rt_transport_verbs.describe(pair.out, text, sizeof(text)), "up (epoch 1)");
+    pair_close(&pair);
 }
 
 TEST(a_queue_pair_forced_to_error_at_the_receiver_is_made_anew)

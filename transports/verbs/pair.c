@@ -190,13 +190,18 @@ static void leave_what_stands_still(struct rt_verbs_pair *pair)
     const uint64_t now = rt_now_ns(pair->fabric->clock);
     for (uint32_t i = 0; i < pair->queues && pair->state == RT_VERBS_UP; i++) {
         char here[120], reason[300];
-        const uint64_t age_ns = rt_verbs_queue_age_ns(&pair->queue[i], now);
-        if (age_ns > most_ns / 2) rt_verbs_is_drained(pair, &pair->queue[i]); /* asks for a completion, if none was */
-        if (age_ns <= most_ns || pair->state != RT_VERBS_UP) continue;
+        struct rt_verbs_queue *queue = &pair->queue[i];
+        const uint64_t age_ns = rt_verbs_queue_age_ns(queue, now);
+        if (age_ns <= most_ns) continue;
+        const bool unasked = queue->quiet > 0; /* the last went without a completion: ask for one, count from here */
+        if (unasked && !rt_verbs_is_drained(pair, queue) && queue->quiet == 0) {
+            queue->awaited_ns = now;
+            continue;
+        }
         snprintf(reason, sizeof(reason), "%s has neither completed nor failed a request for %" PRIu64 " ms, a quarter "
                  "of RINGTREE_TIMEOUT_MS; look at the network between, and the kernel's log (dmesg)",
-                 rt_verbs_port_text(pair->queue[i].port, here, sizeof(here)), most_ns / 1000000);
-        rt_verbs_break(pair, pair->queue[i].port, reason);
+                 rt_verbs_port_text(queue->port, here, sizeof(here)), most_ns / 1000000);
+        rt_verbs_break(pair, queue->port, reason);
     }
 }
 
