@@ -1,6 +1,7 @@
 /* all_reduce_perf and its eight other names: each rank's life, from its communicator to its exit status. */
 #include "perf.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +223,7 @@ static int close_outputs(const struct bench *bench, struct outputs *outputs, int
     bool written = !outputs->report || json_close(outputs->report, bench, busbw);
     written = (!outputs->csv || !fclose(outputs->csv)) && written;
     written = !fflush(stdout) && !ferror(stdout) && written;
-    if (!written) fprintf(stderr, "%s: the results could not all be written\n", options->program);
+    if (!written) fprintf(stderr, "%s: the results could not all be written: %s\n", options->program, strerror(errno));
     return ended == EXIT_GOOD && !written ? EXIT_WRONG : ended;
 }
 
@@ -245,7 +246,10 @@ int run_rank(const struct options *options, ringtree_comm *comm)
     if (bench.rank == 0) ended = close_outputs(&bench, &outputs, ended);
     close_memory(&bench);
     status = ringtree_destroy(comm);
-    if (!ended && status) ended = EXIT_LIBRARY;
+    if (!ended && status) {
+        fprintf(stderr, "rank %u: %s: %s\n", bench.rank, ringtree_status_name(status), ringtree_last_error(NULL));
+        ended = EXIT_LIBRARY;
+    }
     return ended == EXIT_GOOD && (bench.wrong || bench.outside || bench.own_wrong) ? EXIT_WRONG : ended;
 }
 

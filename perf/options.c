@@ -1,10 +1,10 @@
 /* The command line: nccl-tests' letters and long names, and some of ringtree's own. */
 #include "perf.h"
+#include "size.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <libgen.h>
-#include <math.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -112,22 +112,11 @@ static int usage(const struct options *options, const char *format, ...)
     return EXIT_USAGE;
 }
 
+#define MOST_BYTES ((size_t)1 << 60)
+
 static bool parse_size(const char *text, size_t *size)
 {
-    static const char units[] = "KMGT";
-    char  *end;
-    double value = strtod(text, &end);
-    if (end == text || !isfinite(value) || value < 0) return false;
-    const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 32 : *end) : NULL;
-    if (unit) {
-        value = ldexp(value, 10 * (int)(unit - units + 1));
-        end++;
-    }
-    if (unit && *end == 'i') end++;
-    if (*end == 'B' || *end == 'b') end++;
-    if (*end || value > 0x1p60) return false;
-    *size = (size_t)value;
-    return true;
+    return size_parse(text, 0, MOST_BYTES, size);
 }
 
 /* What the last number that was read may be, for the sentence about a wrong one. */

@@ -6,6 +6,8 @@
  * a repeat is that of its slowest rank; medians over the repeats are reported. Computing is a chain of multiplications
  * in registers, so it takes from the operation its core and nothing else.
  */
+#include "size.h"
+
 #include <getopt.h>
 #include <ringtree/ringtree.h>
 #include <stdbool.h>
@@ -79,24 +81,10 @@ static bool complain(const char *option, const char *value)
     return false;
 }
 
-static bool read_number(const char **text, size_t most, size_t *number)
-{
-    static const char units[] = "KMG";
-    char             *end;
-    if (**text < '0' || **text > '9') return false;
-    *number = strtoul(*text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    if (unit && *number > most >> 10 * (unit - units + 1)) return false;
-    if (unit) *number <<= 10 * (unit - units + 1);
-    *text = end + (unit != NULL);
-    return *number > 0 && *number <= most;
-}
-
 static bool read_count(const char *option, const char *text, size_t most, uint32_t *count)
 {
-    const char *at = text;
-    size_t      number;
-    if (!read_number(&at, most, &number) || *at) return complain(option, text);
+    size_t number;
+    if (!size_parse(text, 1, most, &number)) return complain(option, text);
     *count = (uint32_t)number;
     return true;
 }
@@ -106,7 +94,7 @@ static bool read_sizes(const char *text, struct options *options)
     const char *at = text;
     for (options->sizes = 0; options->sizes < MOST_SIZES;) {
         size_t bytes;
-        if (!read_number(&at, (size_t)16 << 30, &bytes) || bytes % sizeof(float)) break;
+        if (!size_take(&at, (size_t)16 << 30, &bytes) || !bytes || bytes % sizeof(float)) break;
         options->bytes[options->sizes++] = bytes;
         if (!*at) return true;
         if (*at++ != ',') break;

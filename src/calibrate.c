@@ -65,6 +65,11 @@ static ringtree_status compare(const ringtree_comm *comm, const struct told *all
         if (all[r].status)
             return rt_fail(error, (ringtree_status)all[r].status, "rank %u: %.*s", r, (int)sizeof all[r].text - 1,
                            all[r].text);
+        for (int d = 0; d < RT_DISTANCES; d++)
+            if (all[r].rivals.first[d] >= comm->nranks || all[r].rivals.second[d] >= comm->nranks)
+                return rt_fail(error, RINGTREE_MISMATCH, "rank %u tells of links of ranks %u and %u of %u; use one "
+                               "build of ringtree on all ranks", r, all[r].rivals.first[d], all[r].rivals.second[d],
+                               comm->nranks);
         if (all[r].table != all[0].table)
             return rt_fail(error, RINGTREE_MISMATCH, "ranks 0 and %u have different tables of costs: "
                            "RINGTREE_TUNE_FILE must name files with the same contents on all ranks", r);

@@ -1,5 +1,6 @@
 /* ringtree-limits: the command line, and the meters one after the other. */
 #include "limits.h"
+#include "../size.h"
 
 #include <getopt.h>
 #include <sched.h>
@@ -86,12 +87,8 @@ static bool read_only(const char *text, bool wanted[METERS])
 /* 0: complained, as no number may be 0. */
 static size_t read_number(const char *option, const char *text, size_t least, size_t most)
 {
-    char  *end;
-    size_t number = strtoul(text, &end, 10), unit = 1;
-    if (*end == 'K') unit = (size_t)1 << 10, end++;
-    else if (*end == 'M') unit = (size_t)1 << 20, end++;
-    else if (*end == 'G') unit = (size_t)1 << 30, end++;
-    if (*text >= '0' && *text <= '9' && !*end && number <= most / unit && number * unit >= least) return number * unit;
+    size_t number;
+    if (size_parse(text, least, most, &number)) return number;
     complain(option, text);
     return 0;
 }

@@ -60,6 +60,8 @@ const char *rt_errno_words(int number)
 {
     const char *words = strerrordesc_np(number);
 
+    if (number == EMFILE) /* the one whose remedy is always the same */
+        return "Too many open files (raise ulimit -n)";
     return words ? words : "unknown error number";
 }
 

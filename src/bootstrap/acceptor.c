@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "net.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,7 +25,9 @@ ringtree_status rt_acceptor_open(struct rt_acceptor *a, int tcp_fd, int unix_fd,
     a->clock = clock;
     a->npending = 0;
     a->paused_until_ns = 0;
+    a->lacked = 0;
     atomic_init(&a->rejected, 0);
+    atomic_init(&a->lack, 0);
     a->pending = calloc(RT_PENDING_MOST, sizeof(*a->pending));
     if (a->pending)
         return RINGTREE_OK;
@@ -52,12 +55,17 @@ void rt_acceptor_close(struct rt_acceptor *a)
 }
 
 /* The first few and then ever rarer: a flood of strangers must not fill the disk. */
+static bool is_worth_a_line(uint64_t count)
+{
+    return count <= 16 || (count & (count - 1)) == 0;
+}
+
 static void turn_away(struct rt_acceptor *a, int fd, const char *why)
 {
     uint64_t count = atomic_fetch_add_explicit(&a->rejected, 1, memory_order_relaxed) + 1;
     char text[80];
 
-    if (count <= 16 || (count & (count - 1)) == 0)
+    if (is_worth_a_line(count))
         rt_log(RT_LOG_WARN, "turned away a connection from %s: %s (%" PRIu64 " so far)",
                rt_peer_text(fd, text, sizeof(text)), why, count);
 }
@@ -123,6 +131,27 @@ static bool make_room(struct rt_acceptor *a, uint64_t now)
     return true;
 }
 
+const char *rt_acceptor_words(const struct rt_acceptor *a, char *text, size_t capacity)
+{
+    const int lack = atomic_load_explicit(&a->lack, memory_order_relaxed);
+
+    text[0] = '\0';
+    if (lack)
+        snprintf(text, capacity, "; connections cannot be accepted here: %s", rt_errno_words(lack));
+    return text;
+}
+
+/* accept() failed: a rest, if it was for lack of something. */
+static void rest(struct rt_acceptor *a, int why, uint64_t now)
+{
+    if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
+        return;
+    a->paused_until_ns = now + PAUSE_MS * MS;
+    atomic_store_explicit(&a->lack, why, memory_order_relaxed);
+    if (is_worth_a_line(++a->lacked))
+        rt_log(RT_LOG_ERROR, "cannot accept a connection: %s", rt_errno_words(why));
+}
+
 static void accept_from(struct rt_acceptor *a, int listener)
 {
     const uint64_t now = rt_now_ns(a->clock);
@@ -131,14 +160,10 @@ static void accept_from(struct rt_acceptor *a, int listener)
         return;
     while (make_room(a, now)) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                a->paused_until_ns = now + PAUSE_MS * MS;
-                rt_log(RT_LOG_ERROR, "cannot accept a connection: %s; raise the limit of open files (ulimit -n)",
-                       rt_errno_words(errno));
-            }
-            return;
-        }
+        if (fd < 0)
+            return rest(a, errno, now);
+        a->lacked = 0;
+        atomic_store_explicit(&a->lack, 0, memory_order_relaxed);
         rt_tune_connection(fd);
         struct rt_pending *p = &a->pending[a->npending++];
         p->fd = fd;

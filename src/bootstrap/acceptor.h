@@ -28,6 +28,8 @@ struct rt_acceptor {
     const struct rt_clock *clock;
     struct rt_pending     *pending; /* RT_PENDING_MOST of them */
     _Atomic uint64_t       rejected;
+    _Atomic int            lack;   /* errno of the last accept(), while it fails for lack of descriptors or memory */
+    uint32_t               lacked; /* how often in a row */
 };
 
 /* Takes over the listeners, also when it fails (RINGTREE_NO_MEMORY). */
@@ -36,6 +38,8 @@ ringtree_status rt_acceptor_open(struct rt_acceptor *acceptor, int tcp_fd, int u
 /* Which key and communicator the handshakes prove; ranks at or above nranks are refused (0: any). */
 void rt_acceptor_trust(struct rt_acceptor *acceptor, const uint8_t secret[16], uint64_t number, uint32_t nranks);
 void rt_acceptor_close(struct rt_acceptor *acceptor);
+/* For the end of a sentence about ranks that are missing: "" unless none can be let in, then why not. */
+const char *rt_acceptor_words(const struct rt_acceptor *acceptor, char *text, size_t capacity);
 
 /* Fills at most RT_ACCEPTOR_POLLFDS entries; returns their number and lowers *wake_ns to when it must run again. */
 uint32_t rt_acceptor_pollfds(const struct rt_acceptor *acceptor, struct pollfd *pollfds, uint64_t *wake_ns);

@@ -78,8 +78,7 @@ static ringtree_status make_waits(struct rt_control *c, struct rt_error *error)
     if (c->nranks > 1 && c->wake_fd >= 0)
         c->thread_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0 || (c->nranks > 1 && c->thread_fd < 0))
-        return rt_fail_errno(error, "the control plane cannot make an eventfd; look at the limit of open files "
-                             "(ulimit -n)");
+        return rt_fail_errno(error, "the control plane cannot make an eventfd");
     return RINGTREE_OK;
 }
 
@@ -178,6 +177,7 @@ static ringtree_status meet_others(struct rt_control *c, const struct rt_meeting
     struct rt_join join = { .rank = c->rank, .nranks = c->nranks, .timeout_ms = c->timeout_ms };
     struct rt_seat seat;
 
+    snprintf(join.version, sizeof(join.version), "%s", ringtree_version());
     ringtree_status status = rt_place_find(&join.place, c->settings, error);
     if (status)
         return status;

@@ -82,11 +82,12 @@ ringtree_status rt_dial_go(struct rt_dial *dial, int *fd, struct rt_error *error
     status = rt_dialer_go(&dial->dialer, fd);
     if (status == RINGTREE_OK || status == RINGTREE_IN_PROGRESS)
         return status;
+    const char *lack = rt_dialer_lack(&dial->dialer);
+    const char *remedy = lack ? lack : "look at firewalls and RINGTREE_INTERFACE, or raise RINGTREE_TIMEOUT_MS";
     const uint64_t waited = (rt_control_now(c) - dial->dialer.begun_ns) / RT_NS_PER_MS;
-    return rt_fail(error, status, "rank %u cannot connect to %s, tried for %" PRIu64 " ms: %s; look at firewalls and "
-                   "RINGTREE_INTERFACE, or raise RINGTREE_TIMEOUT_MS", c->rank,
-                   rt_rank_words(c, dial->peer, words, sizeof(words)), waited,
-                   rt_dialer_text(&dial->dialer, tried, sizeof(tried)));
+    return rt_fail(error, lack ? RINGTREE_SYSTEM : status, "rank %u cannot connect to %s, tried for %" PRIu64
+                   " ms: %s; %s", c->rank, rt_rank_words(c, dial->peer, words, sizeof(words)), waited,
+                   rt_dialer_text(&dial->dialer, tried, sizeof(tried)), remedy);
 }
 
 int rt_dial_pollfd(struct rt_dial *dial, short *events)

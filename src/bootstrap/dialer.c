@@ -10,6 +10,7 @@
 #define ATTEMPT_MS 5000 /* one target; an address that swallows packets must not eat the whole deadline */
 #define RETRY_MS   5    /* after the first round; doubles up to RETRY_MOST_MS */
 #define RETRY_MOST_MS 100
+#define LACK_ROUNDS   20 /* about two seconds: other threads may give descriptors back */
 
 void rt_dialer_init(struct rt_dialer *d, const uint8_t key[RT_AUTH_KEY], uint64_t number, const struct rt_claim *claim,
                     const struct rt_clock *clock, uint64_t deadline_ns)
@@ -43,6 +44,19 @@ void rt_dialer_end(struct rt_dialer *d)
     d->fd = -1;
 }
 
+static bool is_lack(int why)
+{
+    return why == EMFILE || why == ENFILE;
+}
+
+const char *rt_dialer_lack(const struct rt_dialer *d)
+{
+    for (uint32_t i = 0; i < d->ntargets; i++)
+        if (is_lack(d->failed[i]))
+            return "it is this process that lacks descriptors";
+    return NULL;
+}
+
 /* This target failed. After the last one: was one of them a clear no? Else rest before the next round. */
 static ringtree_status next_target(struct rt_dialer *d, int why)
 {
@@ -55,6 +69,8 @@ static ringtree_status next_target(struct rt_dialer *d, int why)
     for (uint32_t i = 0; i < d->ntargets; i++)
         if (d->failed[i] == RT_DIAL_REFUSED)
             return RINGTREE_REFUSED;
+    if (is_lack(why) && d->rounds >= LACK_ROUNDS)
+        return RINGTREE_UNREACHABLE;
     d->at = 0;
     d->rounds++;
     d->retry_ns = rt_now_ns(d->clock) + (rest_ms < RETRY_MOST_MS ? rest_ms : RETRY_MOST_MS) * MS;
@@ -97,13 +113,13 @@ static ringtree_status check_connected(struct rt_dialer *d)
 /* Moves the open attempt on. *fd is set on success. */
 static ringtree_status move_attempt(struct rt_dialer *d, uint64_t now, int *fd)
 {
-    if (d->connecting)
-        check_connected(d);
-    if (d->fd < 0 || d->connecting) {
-        if (d->fd >= 0 && now >= d->attempt_ns)
-            return next_target(d, ETIMEDOUT);
-        return RINGTREE_IN_PROGRESS;
+    if (d->connecting) {
+        ringtree_status status = check_connected(d);
+        if (d->fd < 0)
+            return status;
     }
+    if (d->connecting)
+        return now >= d->attempt_ns ? next_target(d, ETIMEDOUT) : RINGTREE_IN_PROGRESS;
     switch (rt_handshake_go(&d->handshake, d->fd)) {
     case RINGTREE_OK:
         *fd = d->fd;

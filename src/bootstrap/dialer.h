@@ -30,12 +30,14 @@ void rt_dialer_add_unix(struct rt_dialer *dialer, const char *name);
 void rt_dialer_add_tcp(struct rt_dialer *dialer, const struct rt_address *address);
 
 /* RINGTREE_OK: *fd is the caller's. RINGTREE_REFUSED: every target was tried and one said no.
- * RINGTREE_UNREACHABLE: the deadline is over, or there is no target. */
+ * RINGTREE_UNREACHABLE: the deadline is over, or there is no target, or no descriptor for two seconds. */
 ringtree_status rt_dialer_go(struct rt_dialer *dialer, int *fd);
 int rt_dialer_pollfd(const struct rt_dialer *dialer, short *events);
 /* The same, waiting. */
 ringtree_status rt_dialer_wait(struct rt_dialer *dialer, int *fd);
 void rt_dialer_end(struct rt_dialer *dialer);
+/* The end of the sentence where it is this process that lacks something; NULL: it is not. */
+const char *rt_dialer_lack(const struct rt_dialer *dialer);
 /* "10.0.0.1:4000 (eth0): connection refused; unix socket @x: ..." */
 const char *rt_dialer_text(const struct rt_dialer *dialer, char *text, size_t capacity);
 

@@ -145,11 +145,12 @@ static void name_missing(struct rt_control *c, char *text, size_t capacity)
 
 static void time_out(struct rt_control *c)
 {
-    char missing[400];
+    char missing[400], lack[160];
 
     name_missing(c, missing, sizeof(missing));
-    rt_failure_say(c, RINGTREE_TIMEOUT, "rank %u: a control exchange did not finish within %u ms: %s; raise "
-                   "RINGTREE_TIMEOUT_MS or look at that rank", c->rank, c->timeout_ms, missing);
+    rt_failure_say(c, RINGTREE_TIMEOUT, "rank %u: a control exchange did not finish within %u ms: %s%s; raise "
+                   "RINGTREE_TIMEOUT_MS or look at that rank", c->rank, c->timeout_ms, missing,
+                   rt_acceptor_words(&c->acceptor, lack, sizeof(lack)));
 }
 
 static struct timespec to_timespec(uint64_t ns)

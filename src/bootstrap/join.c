@@ -14,6 +14,8 @@ static ringtree_status not_reached(const struct rt_dialer *d, const struct rt_jo
 {
     char tried[512];
     bool has_route = true;
+    const char *lack = rt_dialer_lack(d);
+    const uint64_t waited_ms = lack ? (rt_now_ns(d->clock) - d->begun_ns) / MS : join->timeout_ms;
 
     rt_dialer_text(d, tried, sizeof(tried));
     if (status == RINGTREE_REFUSED)
@@ -23,10 +25,12 @@ static ringtree_status not_reached(const struct rt_dialer *d, const struct rt_jo
     for (uint32_t i = 0; i < d->ntargets; i++)
         if (d->failed[i] == EHOSTUNREACH || d->failed[i] == ENETUNREACH)
             has_route = false;
-    return rt_fail(error, has_route && d->ntargets ? RINGTREE_TIMEOUT : RINGTREE_UNREACHABLE,
-                   "rank %u: the root did not come, or cannot be reached, within %u ms: tried %s; look whether the "
-                   "process that made the id (or rank 0) runs and this address is right, or raise RINGTREE_TIMEOUT_MS",
-                   join->rank, join->timeout_ms, tried);
+    status = lack ? RINGTREE_SYSTEM : has_route && d->ntargets ? RINGTREE_TIMEOUT : RINGTREE_UNREACHABLE;
+    return rt_fail(error, status,
+                   "rank %u: the root did not come, or cannot be reached, within %" PRIu64 " ms: tried %s; %s",
+                   join->rank, waited_ms, tried,
+                   lack ? lack : "look whether the process that made the id (or rank 0) runs and this address is "
+                                 "right, or raise RINGTREE_TIMEOUT_MS");
 }
 
 static int receive(int fd, struct rt_header *header, uint8_t *body, const struct rt_clock *clock, uint64_t deadline_ns)

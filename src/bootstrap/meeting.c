@@ -115,6 +115,11 @@ static void seat_guest(struct server *s, struct guest *g)
     const struct rt_join *j = &g->join;
     const uint64_t late = rt_now_ns(s->acceptor.clock) + j->timeout_ms * MS;
 
+    if (strcmp(j->version, ringtree_version()) != 0) {
+        fail(s, RINGTREE_REFUSED, "rank %u (host %s, pid %u) runs ringtree %s, and where the ranks meet it is %s; use "
+             "one version on all ranks", j->rank, j->place.host, j->place.pid, j->version, ringtree_version());
+        return;
+    }
     if (!s->seat) {
         if (j->nranks == 0 || j->nranks > RANKS_MOST || !(s->seat = calloc(j->nranks, sizeof(struct guest *)))) {
             fail(s, RINGTREE_REFUSED, "rank %u (host %s, pid %u) asked for %u ranks: at most %u are possible", j->rank,
@@ -229,7 +234,7 @@ static void fail_missing(struct server *s)
 {
     const uint64_t rejected = atomic_load_explicit(&s->acceptor.rejected, memory_order_relaxed);
     const uint32_t n = s->nranks - s->nseated;
-    char missing[400], turned_away[120] = "";
+    char missing[400], turned_away[120] = "", lack[160];
 
     if (!s->seat)
         return;
@@ -237,8 +242,9 @@ static void fail_missing(struct server *s)
     if (rejected)
         snprintf(turned_away, sizeof(turned_away), "; %" PRIu64 " connection%s turned away, as with another secret",
                  rejected, rejected == 1 ? " was" : "s were");
-    fail(s, RINGTREE_TIMEOUT, "rank%s %s of %u did not come within %u ms%s; look at the output of %s, or raise "
+    fail(s, RINGTREE_TIMEOUT, "rank%s %s of %u did not come within %u ms%s%s; look at the output of %s, or raise "
          "RINGTREE_TIMEOUT_MS", n == 1 ? "" : "s", missing, s->nranks, s->timeout_ms, turned_away,
+         rt_acceptor_words(&s->acceptor, lack, sizeof(lack)),
          n == 1 ? "that rank" : "those ranks");
 }
 
@@ -326,7 +332,7 @@ static ringtree_status listen_where(struct rt_meeting *meeting, const char *wher
 
     ringtree_status status = rt_where_parse(where, "RINGTREE_ROOT", host, sizeof(host), &port, error);
     if (!status)
-        status = rt_where_resolve(host, port, "RINGTREE_ROOT", meeting->address, error);
+        status = rt_where_resolve(host, port, "rank 0's address", meeting->address, error);
     if (status)
         return status;
     *fd = rt_listen_tcp(is_numeric(host) ? &meeting->address[0] : NULL, &port);

@@ -45,8 +45,8 @@ ringtree_status rt_where_resolve(const char *host, uint16_t port, const char *or
     int failed = getaddrinfo(host, NULL, &hints, &found);
     if (failed)
         return rt_fail(error, failed == EAI_NONAME ? RINGTREE_INVALID_SETTING : RINGTREE_UNREACHABLE,
-                       "%s: the host name \"%s\" cannot be resolved: %s", origin, host,
-                       failed == EAI_SYSTEM ? "system error" : gai_strerror(failed));
+                       "%s: the host name \"%s\" cannot be resolved: %s; RINGTREE_ROOT=host:port says where rank "
+                       "0 runs", origin, host, failed == EAI_SYSTEM ? "system error" : gai_strerror(failed));
     for (struct addrinfo *a = found; a && n < RT_MAX_ADDRESSES; a = a->ai_next)
         if (rt_address_from_sockaddr(&addresses[n], a->ai_addr))
             addresses[n++].port = port;

@@ -103,6 +103,7 @@ void rt_join_put(uint8_t to[RT_JOIN_BYTES], const struct rt_join *join)
     rt_put_u32(to + 4, join->nranks);
     rt_put_u32(to + 8, join->timeout_ms);
     rt_place_put(to + 12, &join->place);
+    memcpy(to + 12 + RT_PLACE_BYTES, join->version, RT_VERSION_BYTES);
 }
 
 bool rt_join_parse(const uint8_t from[RT_JOIN_BYTES], struct rt_join *join)
@@ -110,7 +111,8 @@ bool rt_join_parse(const uint8_t from[RT_JOIN_BYTES], struct rt_join *join)
     join->rank = rt_get_u32(from);
     join->nranks = rt_get_u32(from + 4);
     join->timeout_ms = rt_get_u32(from + 8);
-    return rt_place_parse(from + 12, &join->place);
+    memcpy(join->version, from + 12 + RT_PLACE_BYTES, RT_VERSION_BYTES);
+    return rt_place_parse(from + 12, &join->place) && is_terminated(join->version, RT_VERSION_BYTES);
 }
 
 void rt_seat_put(uint8_t to[RT_SEAT_BYTES], const struct rt_seat *seat)

@@ -9,7 +9,8 @@
 
 #define RT_HEADER_BYTES  12
 #define RT_PLACE_BYTES   (32 + 64 + RT_MAX_ADDRESSES * 40)
-#define RT_JOIN_BYTES    (12 + RT_PLACE_BYTES)
+#define RT_VERSION_BYTES 16
+#define RT_JOIN_BYTES    (12 + RT_PLACE_BYTES + RT_VERSION_BYTES)
 #define RT_SEAT_BYTES    (8 + RT_PLACE_BYTES)
 #define RT_FAILURE_MOST  (8 + RT_ERROR_TEXT)
 #define RT_GATHER_HEAD   8
@@ -49,6 +50,7 @@ bool rt_wire_address_parse(const uint8_t from[40], struct rt_address *address);
 
 struct rt_join {
     uint32_t        rank, nranks, timeout_ms;
+    char            version[RT_VERSION_BYTES]; /* of ringtree: what follows differs from one to the next */
     struct rt_place place;
 };
 void rt_join_put(uint8_t to[RT_JOIN_BYTES], const struct rt_join *join);

@@ -1,5 +1,6 @@
 /* ringtree-info: what this build of ringtree is, what it sees on this machine, and every setting. */
 #include "ringtree-info.h"
+#include "tool.h"
 #include "engine/carrier.h"
 #include "reduce/reduce.h"
 #include "topology/cores.h"
@@ -224,18 +225,6 @@ static int print(const struct wanted *wanted)
     return failed ? 1 : 0;
 }
 
-/* 0: complained. */
-static uint32_t read_ranks(const char *text)
-{
-    char *end;
-    unsigned long ranks = strtoul(text, &end, 10);
-
-    if (*text >= '0' && *text <= '9' && !*end && ranks >= 1 && ranks <= 65536)
-        return (uint32_t)ranks;
-    fprintf(stderr, "ringtree-info: \"%s\" is no number of ranks, 1 to 65536. See ringtree-info --help\n", text);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -252,10 +241,7 @@ int main(int argc, char **argv)
         case 's': wanted.settings_only = true; break;
         case 'j': wanted.json = true; break;
         case 'm': memory = true; break;
-        case 'n':
-            ranks = read_ranks(optarg);
-            if (!ranks) return 2;
-            break;
+        case 'n': ranks = (uint32_t)tool_number(optarg, "--ranks", 1, 65536); break;
         case 'h': return fputs(help, stdout) < 0;
         case 'v': return printf("ringtree-info %s\n", ringtree_version()) < 0;
         default:  return fputs("See ringtree-info --help\n", stderr), 2;

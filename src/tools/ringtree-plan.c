@@ -1,13 +1,13 @@
 /* ringtree-plan: prints the steps of any algorithm for any number of ranks, draws them, and verifies them. */
 #include "ringtree-plan.h"
-#include <ctype.h>
+#include "tool.h"
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_FINE, EXIT_REJECTED, EXIT_USAGE, EXIT_OUTPUT };
+enum { EXIT_FINE, EXIT_REJECTED, EXIT_OUTPUT = 3 };
 
 static const char help[] =
     "Usage: ringtree-plan [OPTION]... COLLECTIVE ALGORITHM\n"
@@ -43,29 +43,6 @@ struct arguments {
     bool        verify;
 };
 
-/* The one clear sentence, then exit. */
-static _Noreturn void fail(int status, const char *format, ...)
-{
-    va_list args;
-    fputs("ringtree-plan: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputs(status == EXIT_USAGE ? "; see ringtree-plan --help\n" : "\n", stderr);
-    exit(status);
-}
-
-static uint64_t number(const char *text, const char *what, uint64_t least, uint64_t most)
-{
-    char *end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end || errno || value < least || value > most)
-        fail(EXIT_USAGE, "%s must be a number from %llu to %llu, not \"%s\"", what, (unsigned long long)least,
-             (unsigned long long)most, text);
-    return value;
-}
-
 static void list(void)
 {
     for (uint32_t i = 0; i < rt_algorithm_count; i++) {
@@ -79,15 +56,15 @@ static void list(void)
 static void take_option(int option, const char *value, struct arguments *a)
 {
     switch (option) {
-    case 'n': a->nranks = (uint32_t)number(value, "--ranks", 1, PLAN_MOST_RANKS); return;
-    case 'r': a->rank = (uint32_t)number(value, "--rank", 0, PLAN_MOST_RANKS - 1); return;
-    case 'R': a->root = (uint32_t)number(value, "--root", 0, PLAN_MOST_RANKS - 1); return;
+    case 'n': a->nranks = (uint32_t)tool_number(value, "--ranks", 1, PLAN_MOST_RANKS); return;
+    case 'r': a->rank = (uint32_t)tool_number(value, "--rank", 0, PLAN_MOST_RANKS - 1); return;
+    case 'R': a->root = (uint32_t)tool_number(value, "--root", 0, PLAN_MOST_RANKS - 1); return;
     case 'l': a->layout = value; return;
     case 's': a->svg = value; return;
     case 'v': a->verify = true; return;
-    case 'S': a->slots = (uint32_t)number(value, "--slots", 1, 1000000); return;
-    case 'F': a->followed = (uint32_t)number(value, "--followed", 2, PLAN_MOST_RANKS); return;
-    case 'M': a->most_steps = number(value, "--most-steps", 1, UINT64_MAX / 4); return;
+    case 'S': a->slots = (uint32_t)tool_number(value, "--slots", 1, 1000000); return;
+    case 'F': a->followed = (uint32_t)tool_number(value, "--followed", 2, PLAN_MOST_RANKS); return;
+    case 'M': a->most_steps = tool_number(value, "--most-steps", 1, UINT64_MAX / 4); return;
     case 'L': list(); exit(EXIT_FINE);
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
     case 'V': printf("ringtree-plan %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR,
@@ -124,8 +101,8 @@ static const struct rt_algorithm *find_algorithm(const char *collective, const c
         const size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", a->name);
     }
-    if (known) fail(EXIT_USAGE, "%s has no algorithm \"%s\", but %s", collective, name, names);
-    fail(EXIT_USAGE, "there is no collective \"%s\" with algorithms; --list names them", collective);
+    if (known) tool_fail(EXIT_USAGE, "%s has no algorithm \"%s\", but %s", collective, name, names);
+    tool_fail(EXIT_USAGE, "there is no collective \"%s\" with algorithms; --list names them", collective);
 }
 
 /* "2": blocks; "0,1,0,1": each rank's node, numbered by first appearance. */
@@ -134,7 +111,7 @@ static void read_layout(const char *text, uint32_t nranks, uint32_t *node_of, st
     layout->node_of = node_of;
     layout->nnodes = 0;
     if (!strchr(text, ',')) {
-        layout->nnodes = (uint32_t)number(text, "--layout", 1, nranks);
+        layout->nnodes = (uint32_t)tool_number(text, "--layout", 1, nranks);
         for (uint32_t r = 0; r < nranks; r++) node_of[r] = (uint32_t)((uint64_t)r * layout->nnodes / nranks);
         return;
     }
@@ -142,14 +119,14 @@ static void read_layout(const char *text, uint32_t nranks, uint32_t *node_of, st
         char one[16];
         const size_t length = strcspn(text, ",");
         if (length == 0 || length >= sizeof one)
-            fail(EXIT_USAGE, "--layout names the nodes of %u ranks, not of %u", r, nranks);
+            tool_fail(EXIT_USAGE, "--layout names the nodes of %u ranks, not of %u", r, nranks);
         memcpy(one, text, length);
         one[length] = '\0';
-        node_of[r] = (uint32_t)number(one, "a node in --layout, numbered by first appearance,", 0, layout->nnodes);
+        node_of[r] = (uint32_t)tool_number(one, "a node in --layout, numbered by first appearance,", 0, layout->nnodes);
         if (node_of[r] == layout->nnodes) layout->nnodes++;
         text += length + (text[length] == ',');
     }
-    if (*text) fail(EXIT_USAGE, "--layout names the nodes of more than %u ranks", nranks);
+    if (*text) tool_fail(EXIT_USAGE, "--layout names the nodes of more than %u ranks", nranks);
 }
 
 static int verify(const struct plan *plan, const struct arguments *a)
@@ -171,12 +148,12 @@ static int verify(const struct plan *plan, const struct arguments *a)
 
 static int draw(const struct plan *plan, const char *path)
 {
-    if (plan->nranks > PLAN_MOST_DRAWN) fail(EXIT_USAGE, "a drawing has at most %d ranks", PLAN_MOST_DRAWN);
+    if (plan->nranks > PLAN_MOST_DRAWN) tool_fail(EXIT_USAGE, "a drawing has at most %d ranks", PLAN_MOST_DRAWN);
     FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    if (!out) fail(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
-    if (!plan_draw(plan, out)) fail(EXIT_OUTPUT, "no memory for the drawing");
-    if (fflush(out) || ferror(out)) fail(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
-    if (out != stdout && fclose(out)) fail(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
+    if (!out) tool_fail(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
+    if (!plan_draw(plan, out)) tool_fail(EXIT_OUTPUT, "no memory for the drawing");
+    if (fflush(out) || ferror(out)) tool_fail(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
+    if (out != stdout && fclose(out)) tool_fail(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
     return EXIT_FINE;
 }
 
@@ -184,11 +161,11 @@ static void check_shape(struct plan *plan, const struct arguments *a)
 {
     const struct rt_shape shape = plan_shape(plan, 0, 0);
     if (a->rank != RT_NONE && a->rank >= plan->nranks)
-        fail(EXIT_USAGE, "there is no rank %u among %u", a->rank, plan->nranks);
+        tool_fail(EXIT_USAGE, "there is no rank %u among %u", a->rank, plan->nranks);
     if (plan->root != RT_NONE && plan->root >= plan->nranks)
-        fail(EXIT_USAGE, "there is no root %u among %u ranks", plan->root, plan->nranks);
+        tool_fail(EXIT_USAGE, "there is no root %u among %u ranks", plan->root, plan->nranks);
     const char *refusal = plan->algorithm->refuses ? plan->algorithm->refuses(&shape) : NULL;
-    if (refusal) fail(EXIT_USAGE, "%s %s cannot be used here: it %s (--layout)",
+    if (refusal) tool_fail(EXIT_USAGE, "%s %s cannot be used here: it %s (--layout)",
                       ringtree_collective_name(plan->algorithm->collective), plan->algorithm->name, refusal);
     plan->lanes = plan->algorithm->lanes(&shape);
     plan->chunks = plan->algorithm->chunks(&shape);
@@ -198,7 +175,7 @@ int main(int argc, char **argv)
 {
     struct arguments a = { .nranks = 4, .rank = RT_NONE };
     take_options(argc, argv, &a);
-    if (argc - optind != 2) fail(EXIT_USAGE, "needs a collective and an algorithm");
+    if (argc - optind != 2) tool_fail(EXIT_USAGE, "needs a collective and an algorithm");
     struct plan plan = { .algorithm = find_algorithm(argv[optind], argv[optind + 1]), .nranks = a.nranks };
     plan.root = rt_collective_has_root(plan.algorithm->collective) ? a.root : RT_NONE;
     static uint32_t node_of[PLAN_MOST_RANKS];
@@ -212,6 +189,6 @@ int main(int argc, char **argv)
     if (a.svg) status = draw(&plan, a.svg);
     else if (!a.verify) plan_print(&plan, a.rank, stdout);
     if (a.verify) status = verify(&plan, &a);
-    if (fflush(stdout)) fail(EXIT_OUTPUT, "cannot write: %s", strerror(errno));
+    if (fflush(stdout)) tool_fail(EXIT_OUTPUT, "cannot write: %s", strerror(errno));
     return status;
 }

@@ -208,8 +208,11 @@ static int start_one(struct run *run, struct child *child, uint32_t rank)
         run_say("cannot start %s: %s", run->options->command[0], strerror(error));
         return error == ENOENT ? 127 : 126;
     }
-    run_say("cannot start rank %u of %u: %s. Lower -n or raise the limit on %s", rank, run->options->ranks,
-            strerror(error), error == EAGAIN ? "processes (ulimit -u)" : "open files (ulimit -n)");
+    run_say("cannot start rank %u of %u: %s%s", rank, run->options->ranks, strerror(error),
+            error == EAGAIN                      ? ". Lower -n or raise the limit on processes (ulimit -u)"
+            : error == EMFILE || error == ENFILE ? ". Lower -n or raise the limit on open files (ulimit -n)"
+            : !opened                            ? " (/dev/null or a pipe for its output)"
+                                                 : "");
     return RUN_OWN_STATUS;
 }
 

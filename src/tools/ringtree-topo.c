@@ -1,10 +1,10 @@
 /* ringtree-topo: shows, draws, dumps, checks and compares machines: this one, recorded ones, and ones made up. */
 #include "ringtree-topo.h"
+#include "tool.h"
 #include "compressed.h"
 #include "topology/file.h"
 #include "topology/load.h"
 #include "topology/nccl.h"
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_FINE, EXIT_FOUND, EXIT_USAGE, EXIT_OUTPUT };
+enum { EXIT_FINE, EXIT_FOUND, EXIT_OUTPUT = 3 };
 
 static const char help[] =
     "Usage: ringtree-topo show|draw|dump|check [OPTION]... [FILE]\n"
@@ -70,48 +70,20 @@ struct arguments {
     bool        explains, complete, rings, merged;
 };
 
-static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-static void fail(int status, const char *format, ...)
-{
-    va_list args;
-
-    fputs("ringtree-topo: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputs(status == EXIT_USAGE ? " (--help)\n" : "\n", stderr);
-    exit(status);
-}
-
-/* "4", "64K", "1M", "2G", at least 1. */
-static uint64_t number_of(const char *text, uint64_t most)
-{
-    static const char units[] = "KMG";
-    char *end;
-    uint64_t value = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-
-    if (unit && value <= UINT64_MAX >> 40)
-        value <<= 10 * (unit - units + 1), end++;
-    if (!isdigit((unsigned char)*text) || *end || value < 1 || value > most)
-        fail(EXIT_USAGE, "\"%s\" must be a number from 1 to %llu", text, (unsigned long long)most);
-    return value;
-}
-
 /* COLLECTIVE [BYTES]; returns where the rest begins. */
 static int take_question(int argc, char **argv, struct topo_question *question)
 {
     int c = 0;
 
     if (optind == argc)
-        fail(EXIT_USAGE, "explain needs a collective, such as all_reduce");
+        tool_fail(EXIT_USAGE, "explain needs a collective, such as all_reduce");
     while (c < RINGTREE_BARRIER && strcmp(ringtree_collective_name((ringtree_collective)c), argv[optind]) != 0)
         c++;
     if (c == RINGTREE_BARRIER)
-        fail(EXIT_USAGE, "there is no collective \"%s\" to explain", argv[optind]);
+        tool_fail(EXIT_USAGE, "there is no collective \"%s\" to explain", argv[optind]);
     question->collective = (ringtree_collective)c;
     if (++optind < argc)
-        question->bytes = number_of(argv[optind++], UINT64_C(1) << 40);
+        question->bytes = tool_number(argv[optind++], "BYTES", 1, UINT64_C(1) << 40);
     return optind;
 }
 
@@ -123,19 +95,19 @@ static void take_option(int option, struct arguments *a)
     case 'r': a->rings = true; break;
     case 'm': a->merged = true; break;
     case 'g': a->graph = optarg; break;
-    case 'n': a->question.ranks = (uint32_t)number_of(optarg, TOPO_MOST_RANKS); break;
+    case 'n': a->question.ranks = (uint32_t)tool_number(optarg, "--ranks", 1, TOPO_MOST_RANKS); break;
     case 't': a->question.tcp = true; break;
     case OWN_CODEC:
         a->question.coded = true;
         if (ringtree_codec_parse(&a->question.codec, optarg) != RINGTREE_OK)
-            fail(EXIT_USAGE, "%s", ringtree_last_error(NULL));
+            tool_fail(EXIT_USAGE, "%s", ringtree_last_error(NULL));
         break;
     case 'o': a->output = optarg; break;
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
     case 'V': printf("ringtree-topo %d.%d.%d\n", RINGTREE_VERSION_MAJOR, RINGTREE_VERSION_MINOR,
                      RINGTREE_VERSION_PATCH);
               exit(EXIT_FINE);
-    default:  fail(EXIT_USAGE, "wrong usage");
+    default:  tool_fail(EXIT_USAGE, "wrong usage");
     }
 }
 
@@ -155,23 +127,23 @@ static struct arguments take_arguments(int argc, char **argv)
     for (int option; (option = getopt_long(argc, argv, "f:crmg:o:n:thV", options, NULL)) != -1;)
         take_option(option, &a);
     if (optind == argc)
-        fail(EXIT_USAGE, "needs a command: show, draw, dump, check, explain or compare");
+        tool_fail(EXIT_USAGE, "needs a command: show, draw, dump, check, explain or compare");
     a.command = argv[optind++];
     a.explains = strcmp(a.command, "explain") == 0;
     if (a.explains)
         optind = take_question(argc, argv, &a.question);
     if (a.question.coded && a.explains && !rt_codec_serves(a.question.collective))
-        fail(EXIT_USAGE, "no call with a codec is %s", ringtree_collective_name(a.question.collective));
+        tool_fail(EXIT_USAGE, "no call with a codec is %s", ringtree_collective_name(a.question.collective));
     if (a.question.coded && !a.explains)
-        fail(EXIT_USAGE, "--codec is for explain");
+        tool_fail(EXIT_USAGE, "--codec is for explain");
     const int most = strcmp(a.command, "compare") == 0 ? 2 : 1;
     for (int i = a.source[0] ? 1 : 0; optind < argc; i++) {
         if (i >= most)
-            fail(EXIT_USAGE, "\"%s\" is one machine too many", argv[optind]);
+            tool_fail(EXIT_USAGE, "\"%s\" is one machine too many", argv[optind]);
         a.source[i] = argv[optind++];
     }
     if (a.merged && (a.source[0] || a.complete || most == 2))
-        fail(EXIT_USAGE, "--merged takes the machines of the ranks, no FILE");
+        tool_fail(EXIT_USAGE, "--merged takes the machines of the ranks, no FILE");
     return a;
 }
 
@@ -181,7 +153,7 @@ static struct rt_graph *load(const char *source, bool complete)
     struct rt_graph *graph;
 
     if (rt_machine_load(&graph, source, complete, &error) != RINGTREE_OK)
-        fail(error.status == RINGTREE_NO_MEMORY ? EXIT_OUTPUT : EXIT_USAGE, "%s", error.text);
+        tool_fail(error.status == RINGTREE_NO_MEMORY ? EXIT_OUTPUT : EXIT_USAGE, "%s", error.text);
     return graph;
 }
 
@@ -200,7 +172,7 @@ static struct rt_search *find_rings(const struct rt_graph *graph, const struct a
         free(text);
     }
     if (status != RINGTREE_OK)
-        fail(EXIT_USAGE, "%s", error->text);
+        tool_fail(EXIT_USAGE, "%s", error->text);
     return search;
 }
 
@@ -210,7 +182,7 @@ static FILE *open_png(const char *path, pid_t *child)
     int ends[2];
 
     if (pipe(ends) != 0 || (*child = fork()) < 0)
-        fail(EXIT_OUTPUT, "cannot start rsvg-convert: %s", strerror(errno));
+        tool_fail(EXIT_OUTPUT, "cannot start rsvg-convert: %s", strerror(errno));
     if (*child == 0) {
         dup2(ends[0], STDIN_FILENO);
         close(ends[0]);
@@ -238,7 +210,7 @@ static FILE *open_output(const struct arguments *a, pid_t *child)
     FILE *out = strcmp(a->command, "draw") == 0 && is_png(a->output) ? open_png(a->output, child) : fopen(a->output,
                                                                                                           "w");
     if (!out)
-        fail(EXIT_OUTPUT, "cannot write %s: %s", a->output, strerror(errno));
+        tool_fail(EXIT_OUTPUT, "cannot write %s: %s", a->output, strerror(errno));
     return out;
 }
 
@@ -248,9 +220,9 @@ static void close_output(FILE *out, const char *path, pid_t child)
     const bool written = !fflush(out) && !ferror(out);
 
     if ((out != stdout && fclose(out) != 0) || !written)
-        fail(EXIT_OUTPUT, "cannot write %s: %s", path ? path : "the output", strerror(errno));
+        tool_fail(EXIT_OUTPUT, "cannot write %s: %s", path ? path : "the output", strerror(errno));
     if (child && (waitpid(child, &status, 0) < 0 || status != 0))
-        fail(EXIT_OUTPUT, "%s was not written", path);
+        tool_fail(EXIT_OUTPUT, "%s was not written", path);
 }
 
 static int run(const struct arguments *a, const struct rt_graph *graph, FILE *out)
@@ -265,11 +237,11 @@ static int run(const struct arguments *a, const struct rt_graph *graph, FILE *ou
         topo_show(graph, search, out);
         topo_show_rings(graph, search, error.text, out);
     } else if (strcmp(a->command, "draw") == 0) {
-        if (!topo_draw(graph, search, out)) fail(EXIT_OUTPUT, "no memory for the drawing");
+        if (!topo_draw(graph, search, out)) tool_fail(EXIT_OUTPUT, "no memory for the drawing");
     } else if (strcmp(a->command, "check") == 0) {
         status = topo_check(graph, out) ? EXIT_FOUND : EXIT_FINE;
     } else if (a->rings) {
-        if (!search) fail(EXIT_USAGE, "no rings: %s", error.text);
+        if (!search) tool_fail(EXIT_USAGE, "no rings: %s", error.text);
         rt_rings_write(search, 0, out);
     } else {
         rt_nccl_write(graph, graph->machine[0], out);
@@ -283,7 +255,7 @@ static int explain(const struct arguments *a, const struct rt_graph *graph, FILE
     const char *why = topo_explain(&a->question, graph, out);
 
     if (why)
-        fail(EXIT_OUTPUT, "%s", why);
+        tool_fail(EXIT_OUTPUT, "%s", why);
     return EXIT_FINE;
 }
 
@@ -298,7 +270,7 @@ static void explain_codec(const struct arguments *a, ringtree_comm *comm, char *
     text[0] = '\0';
     if (a->question.coded && ringtree_codec_explain(comm, a->question.collective, merged_bytes(a) / sizeof(float),
                                                     &a->question.codec, text, capacity) != RINGTREE_OK)
-        fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
+        tool_fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
 }
 
 /* What the ranks of a launcher would do, by their own links. */
@@ -308,7 +280,7 @@ static int explain_merged(const struct arguments *a, ringtree_comm *comm, FILE *
     const size_t bytes = merged_bytes(a);
 
     if (ringtree_plan_explain(comm, a->question.collective, bytes, RINGTREE_UINT8, RINGTREE_SUM, text, sizeof text))
-        fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
+        tool_fail(EXIT_USAGE, "%s", ringtree_last_error(comm));
     fputs(text, out);
     return EXIT_FINE;
 }
@@ -330,7 +302,7 @@ static int run_merged(const struct arguments *a)
         close_output(out, a->output, child);
     }
     if (ringtree_destroy(comm) != RINGTREE_OK && status == EXIT_FINE)
-        fail(EXIT_USAGE, "%s", ringtree_last_error(NULL));
+        tool_fail(EXIT_USAGE, "%s", ringtree_last_error(NULL));
     return status;
 }
 
@@ -356,7 +328,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         known |= strcmp(a.command, commands[i]) == 0;
     if (!known)
-        fail(EXIT_USAGE, "there is no command \"%s\", but show, draw, dump, check, explain and compare", a.command);
+        tool_fail(EXIT_USAGE, "there is no command \"%s\", but show, draw, dump, check, explain and compare",
+                  a.command);
     if (a.merged)
         return run_merged(&a);
     const bool comparing = strcmp(a.command, "compare") == 0;

@@ -1,7 +1,7 @@
 /* ringtree-tune: the planner's table for this machine, from measurements, and how good it is. */
 #include "ringtree-tune.h"
+#include "tool.h"
 #include "base/settings.h"
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_FINE, EXIT_LATE, EXIT_USAGE, EXIT_FAILED, EXIT_MORE };
+enum { EXIT_FINE, EXIT_LATE, EXIT_FAILED = 3, EXIT_MORE };
 
 static const char help[] =
     "Usage: ringtree-tune [OPTION]...\n"
@@ -46,34 +46,6 @@ struct arguments {
     bool            check, json, progress, launched;
 };
 
-static void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-static void fail(int status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("ringtree-tune: ", stderr);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputs(status == EXIT_USAGE ? " (--help)\n" : "\n", stderr);
-    exit(status);
-}
-
-static uint64_t number(const char *text, const char *what, uint64_t least, uint64_t most)
-{
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr("KMG", toupper((unsigned char)*end)) : NULL;
-    if (unit && end[1] == '\0' && value < UINT64_MAX >> 40) {
-        value <<= 10 * (unit - "KMG" + 1);
-        end++;
-    }
-    if (!isdigit((unsigned char)*text) || *end || errno || value < least || value > most)
-        fail(EXIT_USAGE, "%s must be a number from %llu to %llu, not \"%s\"", what, (unsigned long long)least,
-             (unsigned long long)most, text);
-    return value;
-}
-
 static uint32_t collectives_of(const char *list)
 {
     uint32_t bits = 0;
@@ -81,10 +53,10 @@ static uint32_t collectives_of(const char *list)
     for (uint32_t i = 0; rt_list_item(list, i, name, sizeof name); i++) {
         uint32_t c = 0;
         while (c < RINGTREE_BARRIER && strcmp(ringtree_collective_name((ringtree_collective)c), name)) c++;
-        if (c == RINGTREE_BARRIER) fail(EXIT_USAGE, "there is no collective \"%s\" to tune", name);
+        if (c == RINGTREE_BARRIER) tool_fail(EXIT_USAGE, "there is no collective \"%s\" to tune", name);
         bits |= 1u << c;
     }
-    if (!bits) fail(EXIT_USAGE, "--collectives names none");
+    if (!bits) tool_fail(EXIT_USAGE, "--collectives names none");
     return bits;
 }
 
@@ -97,18 +69,18 @@ static void take_option(int option, struct arguments *a)
     case 'l': a->launched = true; return;
     case 't': a->transports = optarg; return;
     case 'C': a->job.collectives = collectives_of(optarg); return;
-    case 'b': a->job.least = number(optarg, "--least", 4, 1 << 30); return;
-    case 'e': a->job.most = number(optarg, "--most", 4, UINT64_C(1) << 34); return;
-    case 'f': a->job.step = number(optarg, "--factor", 2, 1024); return;
-    case 'r': a->job.rounds = (uint32_t)number(optarg, "--rounds", 1, TUNE_MOST_ROUNDS); return;
-    case 's': a->job.seconds = (double)number(optarg, "--milliseconds", 0, 10000) / 1000; return;
+    case 'b': a->job.least = tool_number(optarg, "--least", 4, 1 << 30); return;
+    case 'e': a->job.most = tool_number(optarg, "--most", 4, UINT64_C(1) << 34); return;
+    case 'f': a->job.step = tool_number(optarg, "--factor", 2, 1024); return;
+    case 'r': a->job.rounds = (uint32_t)tool_number(optarg, "--rounds", 1, TUNE_MOST_ROUNDS); return;
+    case 's': a->job.seconds = (double)tool_number(optarg, "--milliseconds", 0, 10000) / 1000; return;
     case 'k': a->keep = optarg; return;
     case 'm': a->minutes = strtod(optarg, NULL); return;
     case 'j': a->json = true; return;
     case 'p': a->progress = true; return;
     case 'h': fputs(help, stdout); exit(EXIT_FINE);
     case 'V': printf("ringtree-tune %s\n", ringtree_version()); exit(EXIT_FINE);
-    default: fail(EXIT_USAGE, "wrong usage");
+    default: tool_fail(EXIT_USAGE, "wrong usage");
     }
 }
 
@@ -128,17 +100,17 @@ static void take_arguments(int argc, char **argv, struct arguments *a)
     };
     for (int option; (option = getopt_long(argc, argv, "o:cn:lt:C:b:e:f:r:s:k:m:jphV", options, NULL)) != -1;)
         take_option(option, a);
-    if (optind < argc) fail(EXIT_USAGE, "\"%s\" is no option", argv[optind]);
+    if (optind < argc) tool_fail(EXIT_USAGE, "\"%s\" is no option", argv[optind]);
     if (!(a->minutes >= 0) || (a->minutes > 0 && !a->keep))
-        fail(EXIT_USAGE, "--minutes takes a number, and needs --keep FILE");
-    if (a->launched && a->keep) fail(EXIT_USAGE, "--keep is not for --launched");
+        tool_fail(EXIT_USAGE, "--minutes takes a number, and needs --keep FILE");
+    if (a->launched && a->keep) tool_fail(EXIT_USAGE, "--keep is not for --launched");
     a->job.uncorrected = !a->check;
     a->progress |= isatty(2) != 0;
 }
 
 static bool transport_is_tcp(const char *name)
 {
-    if (strcmp(name, "shm") && strcmp(name, "tcp")) fail(EXIT_USAGE, "there is no transport \"%s\" to tune", name);
+    if (strcmp(name, "shm") && strcmp(name, "tcp")) tool_fail(EXIT_USAGE, "there is no transport \"%s\" to tune", name);
     return !strcmp(name, "tcp");
 }
 
@@ -157,9 +129,9 @@ static void measure_one(const struct arguments *a, const struct tune_job *job, s
     if (!(begun > 0)) begun = now;
     if (a->minutes > 0 && now - begun > 60 * a->minutes) exit(EXIT_MORE);
     if (a->progress) fputs(key + strlen("# "), stderr);
-    if (!tune_run(job, points, count, why, sizeof why)) fail(EXIT_FAILED, "%s", why);
+    if (!tune_run(job, points, count, why, sizeof why)) tool_fail(EXIT_FAILED, "%s", why);
     if (a->keep && !tune_keep(a->keep, key, *points + before, *count - before))
-        fail(EXIT_FAILED, "cannot write %s: %s", a->keep, strerror(errno));
+        tool_fail(EXIT_FAILED, "cannot write %s: %s", a->keep, strerror(errno));
 }
 
 static void measure_all(const struct arguments *a, struct tune_point **points, size_t *count)
@@ -169,7 +141,7 @@ static void measure_all(const struct arguments *a, struct tune_point **points, s
         for (uint32_t i = 0; rt_list_item(a->ranks, i, ranks, sizeof ranks); i++) {
             struct tune_job job = a->job;
             job.tcp = transport_is_tcp(transport);
-            job.ranks = (uint32_t)number(ranks, "--ranks", 2, 1024);
+            job.ranks = (uint32_t)tool_number(ranks, "--ranks", 2, 1024);
             for (uint32_t c = 0; c < RINGTREE_BARRIER; c++) {
                 job.collectives = a->job.collectives & 1u << c;
                 if (job.collectives) measure_one(a, &job, points, count);
@@ -186,7 +158,7 @@ static void keep_point(const struct tune_point *point, void *context)
 {
     const struct taken *taken = context;
     struct tune_point *more = realloc(*taken->points, (*taken->count + 1) * sizeof *more);
-    if (!more) fail(EXIT_FAILED, "no memory");
+    if (!more) tool_fail(EXIT_FAILED, "no memory");
     more[(*taken->count)++] = *point;
     *taken->points = more;
 }
@@ -198,10 +170,10 @@ static uint32_t measure_launched(const struct arguments *a, struct tune_point **
     struct taken taken = { points, count };
     if (a->job.uncorrected) setenv("RINGTREE_CALIBRATE", "off", 1);
     ringtree_status status = ringtree_init(&comm);
-    if (status == RINGTREE_OK && ringtree_size(comm) < 2) fail(EXIT_USAGE, "--launched: there is only one rank");
+    if (status == RINGTREE_OK && ringtree_size(comm) < 2) tool_fail(EXIT_USAGE, "--launched: there is only one rank");
     const uint32_t rank = status == RINGTREE_OK ? ringtree_rank(comm) : 0;
     if (status == RINGTREE_OK) status = tune_measure(comm, &a->job, keep_point, &taken);
-    if (status != RINGTREE_OK) fail(EXIT_FAILED, "%s", ringtree_last_error(comm));
+    if (status != RINGTREE_OK) tool_fail(EXIT_FAILED, "%s", ringtree_last_error(comm));
     ringtree_destroy(comm);
     return rank;
 }
@@ -227,11 +199,11 @@ int main(int argc, char **argv)
     take_arguments(argc, argv, &a);
     if (a.launched && measure_launched(&a, &points, &count) != 0) return EXIT_FINE;
     FILE *out = a.output ? fopen(a.output, "w") : stdout;
-    if (!out) fail(EXIT_FAILED, "cannot write %s: %s", a.output, strerror(errno));
+    if (!out) tool_fail(EXIT_FAILED, "cannot write %s: %s", a.output, strerror(errno));
     if (!a.launched) measure_all(&a, &points, &count);
-    if (!count) fail(EXIT_USAGE, "nothing was measured: are --ranks, --transports, --least and --most right?");
+    if (!count) tool_fail(EXIT_USAGE, "nothing was measured: are --ranks, --transports, --least and --most right?");
     if (!write_output(&a, points, count, out) || (out != stdout && fclose(out)))
-        fail(EXIT_FAILED, "cannot write %s: %s", a.output ? a.output : "the output", strerror(errno));
+        tool_fail(EXIT_FAILED, "cannot write %s: %s", a.output ? a.output : "the output", strerror(errno));
     const struct tune_quality q = tune_quality(points, count);
     free(points);
     return a.check && (q.late_choices || q.median_error > 0.25) ? EXIT_LATE : EXIT_FINE;

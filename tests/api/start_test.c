@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -228,6 +229,41 @@ TEST(a_root_that_never_comes_is_named_with_its_address)
     write_secrets("00112233445566778899aabbccddeeff\n", "00112233445566778899aabbccddeeff\n");
     RANKS(join_without_root, .ranks = 1, .bare = true, .settings = settings);
     remove_secrets();
+}
+
+/* ---- a process with too few descriptors */
+
+static int highest_descriptor(void)
+{
+    int most = 0;
+    for (int fd = 0; fd < 4096; fd++)
+        if (fcntl(fd, F_GETFD) >= 0) most = fd;
+    return most;
+}
+
+/* argument: how many may be opened beyond those that are there; enough, or the sentence says what to raise. */
+static void join_with_few_descriptors(struct rank *self)
+{
+    const rlim_t most = (rlim_t)(highest_descriptor() + 1 + *(const int *)self->argument);
+    make_id(self);
+    ranks_meet(self);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }), 0);
+    const uint64_t  began_ms = ranks_now_ms();
+    ringtree_status status = join(self, &self->shared->id, 2, self->rank, 800);
+    CHECK_THAT(ranks_now_ms() - began_ms < 4000, "%d more: took %llu ms", *(const int *)self->argument,
+               (unsigned long long)(ranks_now_ms() - began_ms));
+    if (status != RINGTREE_OK) CHECK_HAS(self->shared->text + self->rank * 2048, "ulimit -n");
+    atomic_fetch_add(&self->shared->note[0], status == RINGTREE_OK);
+    ranks_meet(self);
+    CHECK(*(const int *)self->argument < 24 || atomic_load(&self->shared->note[0]) == 2);
+}
+
+TEST(a_process_without_descriptors_says_what_to_raise)
+{
+    const char *const settings[] = { "RINGTREE_TIMEOUT_MS=800", NULL };
+    for (int more = 2; more <= 24; more += more < 9 ? 3 : 13)
+        RANKS(join_with_few_descriptors, .ranks = 2, .processes = 2, .bare = true, .settings = settings,
+              .argument = &more);
 }
 
 static void join_contradictory(struct rank *self)

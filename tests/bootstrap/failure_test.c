@@ -1,5 +1,6 @@
 /* Every way in which ranks fail to meet, or lose each other, ends in one sentence on every rank that is left. */
 #include "ranks.h"
+#include "bootstrap/meeting.h"
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -185,6 +186,20 @@ TEST(a_missing_root_is_named_with_its_address)
     expect_all(&c, 1, RINGTREE_TIMEOUT, "127.0.0.1:9");
     CHECK_HAS(c.error.text, "300 ms");
     CHECK_HAS(c.error.text, "refused");
+}
+
+TEST(another_version_is_refused_at_once_and_both_are_named)
+{
+    struct rank_case c = { .nranks = 2 };
+    struct rt_join join = { .rank = 1, .nranks = 2, .timeout_ms = 5000, .version = "9.8.7" };
+    struct rt_seat seat;
+
+    rank_meet(&c, 5000);
+    CHECK_EQ(rt_place_find(&join.place, &c.settings, &c.error), RINGTREE_OK);
+    CHECK_EQ(rt_join(&c.meeting, &join, &rt_system_clock, &seat, &c.error), RINGTREE_REFUSED);
+    CHECK_HAS(c.error.text, "rank 1");
+    CHECK_HAS(c.error.text, "9.8.7");
+    CHECK_HAS(c.error.text, ringtree_version());
 }
 
 TEST(two_ranks_with_one_number_are_both_told_of_the_other)

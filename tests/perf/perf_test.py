@@ -207,9 +207,9 @@ def test_an_impossible_algorithm_is_an_error_that_lists_the_possible_ones():
 
 
 def test_a_forced_algorithm_that_is_predicted_to_be_slow_is_remarked_on():
-    forced = run("all_reduce", "-g", "4", "-b", "64", "-e", "64", "-n", "1", "--transport", "shm", "--algorithm", "ring")
+    forced = run("all_reduce", "-g", "4", "-b", "64", "-e", "64", "-n", "1", "--transport", "shm", "--algorithm", "tree")
     chosen = run("all_reduce", "-g", "4", "-b", "64", "-e", "64", "-n", "1", "--transport", "shm")
-    assert re.search(r"# Note: ring is forced, but \w+ is predicted to be \S+ times as fast", forced.stdout), forced
+    assert re.search(r"# Note: tree is forced, but \w+ is predicted to be \S+ times as fast", forced.stdout), forced
     assert "is forced" not in chosen.stdout, chosen
 
 

@@ -26,7 +26,7 @@ ringtree_status rt_bell_open(int *fd, uint64_t number, uint32_t leader, uint32_t
     struct sockaddr_un name;
     const socklen_t length = rt_bell_name(&name, number, leader, rank);
     *fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (*fd < 0) return rt_fail_errno(error, "cannot open a socket to be woken by (ulimit -n?)");
+    if (*fd < 0) return rt_fail_errno(error, "cannot open a socket to be woken by");
     if (bind(*fd, (struct sockaddr *)&name, length) != 0)
         return rt_fail_errno(error, "cannot bind the unix socket @%s to be woken by", name.sun_path + 1);
     return RINGTREE_OK;

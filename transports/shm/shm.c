@@ -42,7 +42,11 @@ static struct shm_link *shm(struct rt_link *link)
 static bool shm_reaches(const struct rt_fabric *fabric, uint32_t peer, char *why, size_t capacity)
 {
     if (fabric->node && rt_node_find(fabric->node, peer) != RT_NONE) return true;
-    if (why) snprintf(why, capacity, "rank %u shares no memory with rank %u", fabric->rank, peer);
+    if (!why) return false;
+    const struct rt_place *places = fabric->control ? rt_control_places(fabric->control) : NULL;
+    const bool one_host = places && places[peer].host_key == places[fabric->rank].host_key;
+    snprintf(why, capacity, "rank %u shares no memory with rank %u%s", fabric->rank, peer,
+             one_host ? " (why not is in the log of RINGTREE_LOG=warn)" : "");
     return false;
 }
 

@@ -9,8 +9,8 @@
 
 #define CHECKED_BYTES 28 /* of the frame: all but `bytes` */
 /* Payloads that are copied out of UCX's memory at once. A kept buffer costs the next message that comes by its place a
- * cache line from the other core, and gets dearer than a copy only beyond this (perf/baseline/ucx.md). */
-#define COPIED_BYTES  1024
+ * cache line from the other core, and gets dearer than a copy only beyond about this (perf/baseline/ucx.md). */
+#define COPIED_BYTES  2048
 #define GONE_GRACE_NS UINT64_C(100000000) /* what a dead process had sent may still be under way */
 
 static struct rt_ucx_link *ucx_link(struct rt_link *link)

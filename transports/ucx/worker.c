@@ -86,12 +86,18 @@ static void choose_devices(const struct rt_ucx *ucx, ucp_config_t *config)
     if (list[0]) set(ucx, config, "NET_DEVICES", list);
 }
 
+/* Of UCX's queue in shared memory, which has 64: a message that fits goes without a buffer of its own. 128 bytes by
+ * UCX's own choice, with which 1 KiB takes a quarter longer (perf/baseline/ucx.md). */
+#define SHARED_ELEMENT "2240"
+
 /* UCX offers its shared memory to endpoints that report errors only when told to. Its keepalive is not needed, since
  * the side connections have one, and in 1.13 it reads an endpoint that is gone (seen with 16 ranks in 4 processes). */
 static void choose_settings(const struct rt_ucx *ucx, ucp_config_t *config)
 {
     if (!getenv("UCX_SYSV_ERROR_HANDLING") && !getenv("UCX_POSIX_ERROR_HANDLING"))
         set(ucx, config, "MM_ERROR_HANDLING", "y");
+    if (!getenv("UCX_SYSV_FIFO_ELEM_SIZE") && !getenv("UCX_POSIX_FIFO_ELEM_SIZE"))
+        set(ucx, config, "MM_FIFO_ELEM_SIZE", SHARED_ELEMENT);
     set(ucx, config, "KEEPALIVE_INTERVAL", "inf");
     choose_devices(ucx, config);
 }
