@@ -9,7 +9,8 @@
 uint32_t rt_cores_allowed(uint64_t *mask);
 
 /*
- * The whole cores that the cgroup v2 quotas (cpu.max) leave, rounded up; UINT32_MAX without a limit.
+ * The whole cores that the quotas of control groups leave (version 2: cpu.max, version 1: cpu/cpu.cfs_quota_us),
+ * rounded up; UINT32_MAX without a limit.
  * `membership` is /proc/self/cgroup and `root` /sys/fs/cgroup, or a test's copies.
  */
 uint32_t rt_cores_quota(const char *membership, const char *root);

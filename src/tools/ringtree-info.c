@@ -130,7 +130,7 @@ size_t info_machine(const struct info *info, struct info_line *lines)
         add(lines, &count, "pretended host", "%.200s", info->settings.text[RT_HOST]);
     add(lines, &count, "kernel", "%.60s %.60s %.60s", info->system.sysname, info->system.release, info->system.machine);
     if (info->quota < info->cores)
-        add(lines, &count, "cores", "%" PRIu32 " (%" PRIu32 " allowed, limited by the control group's cpu.max)",
+        add(lines, &count, "cores", "%" PRIu32 " (%" PRIu32 " allowed, limited by the control group's quota)",
             info->quota, info->cores);
     else
         add(lines, &count, "cores", "%" PRIu32, info->cores);

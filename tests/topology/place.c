@@ -144,6 +144,33 @@ TEST(the_least_quota_on_the_way_up_counts)
     }
 }
 
+TEST(quotas_of_the_first_version_of_groups_count_too)
+{
+    char path[256];
+
+    strcpy(root, test_folder());
+    snprintf(path, sizeof(path), "%s/cpu", root);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/cpu/job", root);
+    mkdir(path, 0700);
+    write_text("cpu/job/cpu.cfs_period_us", "100000\n");
+    write_text("cpu/job/cpu.cfs_quota_us", "350000\n");
+    static const char *const others[] = { "", "3:cpuset:/job\n", "3:xcpu,cpux:/job\n", "3:name=cpu:/job\n", "cpu",
+                                          ":cpu:", "0::/job\n" };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        write_text("membership", others[i]);
+        CHECK_THAT(quota() == UINT32_MAX, "\"%s\" gave %u", others[i], quota());
+    }
+    write_text("membership", "5:memory:/else\n4:cpuacct,cpu:/job\n0::/\n");
+    CHECK_EQ(quota(), 4);
+    write_text("cpu/job/cpu.cfs_quota_us", "-1\n");
+    CHECK_EQ(quota(), UINT32_MAX);
+    write_text("cpu/cpu.cfs_period_us", "50000\n"); /* seen from inside a container, where the path leads nowhere */
+    write_text("cpu/cpu.cfs_quota_us", "5000\n");
+    write_text("membership", "4:cpu,cpuacct:/docker/0123/nowhere\n");
+    CHECK_EQ(quota(), 1);
+}
+
 static struct rt_address address(const char *digits)
 {
     struct rt_address result = { .family = AF_INET, .port = 99 };
