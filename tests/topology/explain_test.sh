@@ -1,6 +1,6 @@
 #!/bin/sh
-# explain_test.sh PROGRAM GOLDEN WORK: what is predicted for described machines, as recorded (GOLDEN=write writes it anew),
-# and wrong questions. A file of a large machine takes seconds at most.
+# explain_test.sh PROGRAM GOLDEN WORK [SANITIZER]: what is predicted for described machines, as recorded (GOLDEN=write
+# writes it anew), and wrong questions. A file of a large machine takes seconds at most.
 set -u
 program=$1 golden=$2 work=$3 failures=0
 mkdir -p "$work"
@@ -54,12 +54,14 @@ expect 0 'connections of a lane, .*; 1: no measurement says' explain all_reduce 
 expect 0 'among 6 ranks on 6 nodes' explain all_reduce 1M --ranks 6 --tcp
 nodes="4 node: core; nic 1G"
 expect 0 '16777216 float32 with codec q8: q8; links .* are slow. Links between nodes: 0.1' explain all_reduce 64M --codec q8 "$nodes"
-expect 0 'as fast as on this machine: .* with codec auto: q8; predicted' explain all_reduce 64M --codec auto "$nodes"
+# with a sanitizer a core may encode more slowly than a link of 1 Gbit/s carries
+[ -n "${4:-}" ] && best='[a-z0-9]*;' || best='q8; predicted'
+expect 0 "as fast as on this machine: .* with codec auto: $best" explain all_reduce 64M --codec auto "$nodes"
 expect 0 '^  topk .* predicted$' explain all_reduce 64M --codec auto,topk:0.01,feedback "$nodes"
 expect 0 '^  fp16 .*, not allowed$' explain all_reduce 64M --codec auto "$nodes"
 expect 0 'exact; links of 10 GB/s are not below' explain all_reduce 64M --codec auto "4 node: core; nic 100G"
 expect 0 'exact; all ranks share memory' explain broadcast 1M --codec auto "node: 4 core"
-expect 0 '1048576  q8; predicted' explain all_reduce --codec auto -f "$nodes"
+expect 0 "1048576  $best" explain all_reduce --codec auto -f "$nodes"
 expect 2 'no word of a codec' explain all_reduce 1M --codec q9
 expect 2 'ratio 0.9 is not from' explain all_reduce 1M --codec topk:0.9
 expect 2 'no call with a codec is gather' explain gather 1M --codec q8

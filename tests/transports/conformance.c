@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #define QUIET_NS 20000000 /* a link that took nothing for so long is full: nobody reads */
+#define MOST_TAKEN 4000   /* slices: by then it does not stop */
 
 static const char *reserve(struct pair *pair, void **memory)
 {
@@ -65,12 +66,13 @@ static const char *check_largest(struct pair *pair)
     return verdict;
 }
 
-const char *fill_link(struct pair *pair, const void *memory, uint64_t *taken)
+/* Until nothing is taken for a while. */
+static const char *fill(struct pair *pair, const void *memory, uint64_t *taken)
 {
     struct rt_error error = { 0 };
     const uint32_t bytes = pair->out->slot_bytes;
     uint64_t last = rt_now_ns(&rt_system_clock);
-    for (*taken = 0; *taken < 4000 && rt_now_ns(&rt_system_clock) - last < QUIET_NS;) {
+    while (*taken < MOST_TAKEN && rt_now_ns(&rt_system_clock) - last < QUIET_NS) {
         const struct rt_frame frame = pair_frame(*taken, bytes);
         const ringtree_status status = pair->transport->send(pair->out, &frame, memory, &error);
         if (status > RINGTREE_IN_PROGRESS) return wrong("send: %s", error.text);
@@ -79,6 +81,25 @@ const char *fill_link(struct pair *pair, const void *memory, uint64_t *taken)
         last = rt_now_ns(&rt_system_clock);
     }
     return NULL;
+}
+
+/* Full is a link that takes nothing for a while and has no slot then: the kernel may make room after any while. */
+const char *fill_link(struct pair *pair, const void *memory, uint64_t *taken)
+{
+    struct rt_error error = { 0 };
+    const uint32_t bytes = pair->out->slot_bytes;
+    *taken = 0;
+    for (;;) {
+        const char *verdict = fill(pair, memory, taken);
+        if (verdict || *taken == MOST_TAKEN) return verdict;
+        void *slot = pair->transport->reserve(pair->out, &error);
+        if (!slot) return error.status ? wrong("reserve: %s", error.text) : NULL;
+        const struct rt_frame frame = pair_frame(*taken, bytes);
+        memcpy(slot, memory, bytes);
+        if (pair->transport->send(pair->out, &frame, slot, &error) != RINGTREE_OK)
+            return "a full link has a slot to reserve";
+        ++*taken;
+    }
 }
 
 static const char *check_full(struct pair *pair)
@@ -93,9 +114,8 @@ static const char *check_full(struct pair *pair)
     unsigned char *memory = malloc(bytes);
     pair_fill(memory, 0, bytes);
     verdict = fill_link(pair, memory, &taken);
-    if (!verdict && taken == 4000) verdict = "a receiver that reads nothing does not stop the sender";
+    if (!verdict && taken == MOST_TAKEN) verdict = "a receiver that reads nothing does not stop the sender";
     if (!verdict && taken < pair->out->slots) verdict = wrong("only %" PRIu64 " slices were taken", taken);
-    if (!verdict && pair->transport->reserve(pair->out, &error)) verdict = "a full link has a slot to reserve";
     for (uint64_t i = 0; i < taken && !verdict; i++) {
         const struct rt_frame frame = pair_frame(i, bytes);
         verdict = pair_recv(pair, &frame, NULL, bytes, &got, &data);
