@@ -182,6 +182,7 @@ static void play(const uint8_t *data, size_t size)
     for (struct rt_ucx_inbound *in = m.ucx.inbound_orphans, *after; in; in = after) {
         after = in->orphan;
         for (uint32_t i = 0; i < RT_UCX_SLOTS; i++) free(in->arrival[i].memory);
+        free(in->copies);
         free(in);
     }
     standin_stop(world);
