@@ -107,15 +107,14 @@ static size_t append_call(char *text, size_t used, size_t capacity, const struct
 #define VICTIM_GRACE_NS UINT64_C(1500000000)
 #define MOST_ASKED      3
 
-/* What the first awaited rank says that is not in this very call itself; true if all are in it: they wait for someone
- * else, and know better for whom. */
-static bool ask(struct rt_control *control, const uint32_t *peers, uint32_t count, const char *call, char *state,
-                size_t capacity)
+/* What the first awaited rank says that is in no call; true if all are in one, be it this or an earlier: they wait for
+ * someone else, and know better for whom. */
+static bool ask(struct rt_control *control, const uint32_t *peers, uint32_t count, char *state, size_t capacity)
 {
     for (uint32_t i = 0; i < count && i < MOST_ASKED; i++) {
         const int n = snprintf(state, capacity, "; of rank %u it is known that ", peers[i]);
         rt_control_ask(control, peers[i], 500, state + n, capacity - (size_t)n);
-        if (!strstr(state, call)) return false;
+        if (!strstr(state, " and is in ")) return false;
     }
     return count > 0;
 }
@@ -135,7 +134,7 @@ static ringtree_status timed_out(struct rt_engine *engine)
                                places[peers[i]].host, places[peers[i]].pid);
         if (n > 0 && (size_t)n < sizeof who - used) used += (size_t)n;
     }
-    const bool all_victims = ask(fabric->control, peers, count, what, state, sizeof state);
+    const bool all_victims = ask(fabric->control, peers, count, state, sizeof state);
     if (all_victims && rt_engine_verdict(engine, VICTIM_GRACE_NS)) return engine->error.status;
     struct rt_error error;
     rt_blocked_links(engine, links, sizeof links);

@@ -78,6 +78,31 @@ TEST(a_timeout_names_the_rank_that_is_missing)
     RANKS(wait_for_absent, .ranks = 3, .processes = 3, .transports = "tcp", .timeout_ms = 1000);
 }
 
+/* Rank 1 is a call ahead and waits for rank 0, which waits for rank 2: named is who is missing, not who is between. */
+static void wait_in_a_chain(struct rank *self)
+{
+    float x = 1, all[3];
+    CHECK_EQ(ringtree_barrier(self->comm, NULL), RINGTREE_OK);
+    if (self->rank == 2) {
+        ranks_sleep_ms(3000);
+        return;
+    }
+    if (self->rank == 0) ranks_sleep_ms(400); /* so rank 1's time is over first */
+    ringtree_status status = ringtree_gather(self->comm, &x, all, 1, RINGTREE_FLOAT32, 0, NULL);
+    if (self->rank == 1) {
+        CHECK_EQ(status, RINGTREE_OK);
+        status = ringtree_broadcast(self->comm, &x, &x, 1, RINGTREE_FLOAT32, 0, NULL);
+    }
+    CHECK_EQ(status, RINGTREE_TIMEOUT);
+    CHECK_HAS(ringtree_last_error(self->comm), "no answer from rank 2");
+}
+
+TEST(a_timeout_names_the_rank_that_is_missing_and_not_one_that_waits_for_it_in_an_earlier_call)
+{
+    RANKS(wait_in_a_chain, .ranks = 3, .processes = 3, .timeout_ms = 1000);
+    RANKS(wait_in_a_chain, .ranks = 3, .processes = 3, .transports = "tcp", .timeout_ms = 1000);
+}
+
 /* A stopped process answers nothing, but its sockets stay open. */
 static void wait_for_stopped(struct rank *self)
 {
