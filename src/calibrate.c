@@ -1,5 +1,6 @@
 /* The planner's costs of a new communicator: table, kept measurement or new one, agreement. */
 #include "calibrate.h"
+#include "topology/interfaces.h"
 #include "base/log.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -141,6 +142,22 @@ static void merge(struct told *all, uint32_t n)
     }
 }
 
+/* What all ranks found, in all[0] afterwards. */
+static ringtree_status share(ringtree_comm *comm, const struct told *mine, struct told *all, struct rt_error *error)
+{
+    const ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    if (status == RINGTREE_OK) merge(all, comm->nranks);
+    return status;
+}
+
+/* What a link between machines takes over several connections too. */
+static ringtree_status share_flows(ringtree_comm *comm, struct told *mine, struct told *all, struct rt_error *error)
+{
+    const uint32_t ms = (uint32_t)comm->settings.number[RT_CALIBRATE_MS];
+    const ringtree_status status = rt_flows_measure(comm, ms, &mine->calibration, error);
+    return status == RINGTREE_OK ? share(comm, mine, all, error) : status;
+}
+
 /* Transports that compete: their costs are in *mine from here on, and all ranks use those that won. A transport's links
  * may be opened anew only after both ends have closed the old ones, so all wait for that. */
 static ringtree_status measure_rivals(ringtree_comm *comm, const struct rt_rivals *rivals, struct told *mine,
@@ -149,10 +166,9 @@ static ringtree_status measure_rivals(ringtree_comm *comm, const struct rt_rival
     struct rt_trial trials[RT_CARRIERS * RT_DISTANCES] = { { .connections = 0 } };
     const uint32_t ms = (uint32_t)comm->settings.number[RT_CALIBRATE_MS] / RT_CARRIERS;
     rt_rivals_measure(comm, rivals, ms ? ms : 1, trials, &mine->calibration, &mine->losers);
-    ringtree_status status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    ringtree_status status = share(comm, mine, all, error);
     for (uint32_t i = 0; i < RT_CARRIERS * RT_DISTANCES; i++) rt_trial_end(&trials[i]);
     if (status != RINGTREE_OK) return status;
-    merge(all, comm->nranks);
     mine->calibration = all[0].calibration;
     mine->losers = all[0].losers;
     mine->status = rt_rivals_choose(comm, &mine->calibration, &mine->losers, error);
@@ -173,10 +189,8 @@ static ringtree_status measure(ringtree_comm *comm, const char *what, const stru
     if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
     memcpy(mine->calibration.latency_fs, links.latency_fs, RT_LINK_KINDS * sizeof *links.latency_fs);
     memcpy(mine->calibration.byte_fs, links.byte_fs, RT_LINK_KINDS * sizeof *links.byte_fs);
-    status = rt_flows_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration, error);
-    if (status == RINGTREE_OK) status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    status = share_flows(comm, mine, all, error);
     if (status != RINGTREE_OK) return status;
-    merge(all, comm->nranks);
     if (comm->rank == 0 && !wants(comm, "always") && !all[0].losers.failed)
         rt_calibration_store(&comm->settings, what, &all[0].calibration);
     return RINGTREE_OK;
@@ -199,16 +213,13 @@ static ringtree_status look_again(ringtree_comm *comm, const char *what, struct 
     ringtree_status status =
         rt_calibrate_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], true, &mine->calibration);
     if (status != RINGTREE_OK) return rt_fail(error, status, "%s", comm->error.text);
-    status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+    status = share(comm, mine, all, error);
     if (status != RINGTREE_OK) return status;
-    merge(all, comm->nranks);
     const struct rt_calibration *found = &all[0].calibration;
     const uint64_t kept_fs = kept.byte_fs[kept.byte_fs[RT_FLOW] ? RT_FLOW : k]; /* over one connection, as was found */
     if (!is_near(kept.latency_fs[k], found->latency_fs[k]) || !is_near(kept_fs, found->byte_fs[k])) {
-        status = rt_flows_measure(comm, (uint32_t)comm->settings.number[RT_CALIBRATE_MS], &mine->calibration, error);
-        if (status == RINGTREE_OK) status = rt_control_all_gather(comm->control, mine, sizeof *mine, all, error);
+        status = share_flows(comm, mine, all, error);
         if (status != RINGTREE_OK) return status;
-        merge(all, comm->nranks);
         kept.latency_fs[k] = found->latency_fs[k];
         kept.byte_fs[k] = found->byte_fs[k];
         kept.latency_fs[RT_FLOW] = found->latency_fs[RT_FLOW];

@@ -38,8 +38,6 @@ bool rt_calibrate_pair(const ringtree_comm *comm, bool inside, uint32_t *first, 
 
 /* ---- links between machines that were not measured (calibrate_assumed.c) */
 
-/* As the system tells; 0: it does not. */
-uint32_t rt_interface_mbit(const char *interface);
 bool rt_on_one_machine(const ringtree_comm *comm);
 /* mbit 0: as the table has it. */
 void rt_assume_network(struct rt_costs *costs, uint32_t mbit, bool one_machine);

@@ -4,26 +4,11 @@
  * network namespaces are joined by copying; what the system says of such an interface's speed is made up.
  */
 #include "calibrate.h"
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static const struct {
     uint32_t mbit;
     double   latency;
 } assumed[] = { { 100000, 8e-6 }, { 25000, 10e-6 }, { 10000, 15e-6 }, { 1000, 30e-6 }, { 100, 120e-6 }, { 0, 1e-3 } };
-
-uint32_t rt_interface_mbit(const char *interface)
-{
-    char path[64], text[32] = "";
-    snprintf(path, sizeof path, "/sys/class/net/%s/speed", interface);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1); /* fails where the driver does not know */
-    if (fd >= 0) close(fd);
-    const long mbit = length > 0 ? strtol(text, NULL, 10) : 0;
-    return mbit > 0 && mbit <= 100000000 ? (uint32_t)mbit : 0;
-}
 
 bool rt_on_one_machine(const ringtree_comm *comm)
 {

@@ -85,12 +85,23 @@ static bool is_alone(const ringtree_comm *comm)
     return !comm->grouping && !engine->first && !engine->transfers && !engine->progress_thread_runs;
 }
 
-static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, const struct rt_direct *direct)
+/* program and slice_bytes: RT_BY_PROGRAM's. NULL: no memory. */
+static struct rt_operation *operation_of(ringtree_comm *comm, const struct rt_call *call, enum rt_method method,
+                                         const struct rt_program *program, size_t slice_bytes)
 {
     struct rt_operation *operation = rt_engine_operation(comm->engine);
-    if (!operation) return give_up(comm, call, no_memory(comm));
-    operation->method = RT_BY_DIRECT;
+    if (!operation) return NULL;
+    operation->method = method;
+    operation->program = program;
+    operation->slice_bytes = slice_bytes;
     operation->call = *call;
+    return operation;
+}
+
+static ringtree_status go_on(ringtree_comm *comm, const struct rt_call *call, const struct rt_direct *direct)
+{
+    struct rt_operation *operation = operation_of(comm, call, RT_BY_DIRECT, NULL, 0);
+    if (!operation) return give_up(comm, call, no_memory(comm));
     operation->direct = *direct;
     return begin(comm, operation, true, NULL);
 }
@@ -115,12 +126,10 @@ static void remember(ringtree_comm *comm, const struct rt_call *call, const stru
 
 static ringtree_status again_plain(ringtree_comm *comm)
 {
-    struct rt_operation *operation = rt_engine_operation(comm->engine);
-    if (!operation) return give_up(comm, &comm->again.call, no_memory(comm));
-    operation->method = RT_BY_PROGRAM;
-    operation->program = comm->again.program;
-    operation->slice_bytes = comm->again.slice_bytes;
-    operation->call = comm->again.call;
+    const struct rt_again *again = &comm->again;
+    struct rt_operation *operation =
+        operation_of(comm, &again->call, RT_BY_PROGRAM, again->program, again->slice_bytes);
+    if (!operation) return give_up(comm, &again->call, no_memory(comm));
     rt_operation_cut(comm->engine, operation);
     return run_plain(comm, operation);
 }
@@ -180,14 +189,11 @@ static ringtree_status start_call(ringtree_comm *comm, struct rt_call *call, rin
     rt_engine_lock(comm->engine);
     if (status == RINGTREE_OK && plan->method == RT_BY_PROGRAM)
         status = rt_engine_program(comm->engine, plan->algorithm, call->frame.root, &program, &comm->error);
-    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    struct rt_operation *operation =
+        status == RINGTREE_OK ? operation_of(comm, call, plan->method, program, plan->slice_bytes) : NULL;
     rt_engine_unlock(comm->engine);
     if (status != RINGTREE_OK) return give_up(comm, call, status);
     if (!operation) return give_up(comm, call, no_memory(comm));
-    operation->method = plan->method;
-    operation->program = program;
-    operation->slice_bytes = plan->slice_bytes;
-    operation->call = *call;
     if (!request && program && is_alone(comm) && rt_operation_is_plain(comm->engine, operation)) {
         remember(comm, call, program, plan->slice_bytes);
         return run_plain(comm, operation);
@@ -229,15 +235,13 @@ ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, st
         if (status == RINGTREE_OK)
             status = rt_wire_open(comm->engine, false, RT_LANE_ALL_TO_ALL_V, peer, &comm->error);
     }
-    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    struct rt_operation *operation = status == RINGTREE_OK ? operation_of(comm, call, RT_BY_TRANSFERS, NULL, 0) : NULL;
     rt_engine_unlock(comm->engine);
     if (!operation) {
         free(sends);
         free(recvs);
         return give_up(comm, call, status == RINGTREE_OK ? no_memory(comm) : status);
     }
-    operation->method = RT_BY_TRANSFERS;
-    operation->call = *call;
     operation->sends = sends;
     operation->recvs = recvs;
     return begin(comm, operation, false, request);
@@ -250,11 +254,9 @@ ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *c
     ringtree_status status =
         rt_compress_open(comm->engine, compression, (ringtree_collective)call->frame.collective, call->frame.root,
                          &comm->error);
-    struct rt_operation *operation = status == RINGTREE_OK ? rt_engine_operation(comm->engine) : NULL;
+    struct rt_operation *operation = status == RINGTREE_OK ? operation_of(comm, call, RT_BY_CODEC, NULL, 0) : NULL;
     rt_engine_unlock(comm->engine);
     if (!operation) return give_up(comm, call, status == RINGTREE_OK ? no_memory(comm) : status);
-    operation->method = RT_BY_CODEC;
-    operation->call = *call;
     operation->compression = *compression;
     return begin(comm, operation, false, request);
 }

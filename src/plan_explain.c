@@ -1,5 +1,6 @@
 /* Why a call goes the way it goes: the planner's table in words, and as data for programs and their tuners. */
 #include "compressed.h"
+#include "base/text.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -37,12 +38,10 @@ static ringtree_status check(ringtree_comm *comm, const char *call, ringtree_col
 static const char *transports_of(ringtree_comm *comm)
 {
     char *text = comm->planner.transports;
-    const size_t capacity = sizeof comm->planner.transports;
     text[0] = '\0';
     for (uint32_t r = 0; r < comm->nranks; r++) {
         if (r == comm->rank || strstr(text, comm->engine->reach[r]->name)) continue;
-        const size_t used = strlen(text);
-        snprintf(text + used, capacity - used, "%s%s", used ? " and " : "", comm->engine->reach[r]->name);
+        rt_append(text, sizeof comm->planner.transports, "%s%s", text[0] ? " and " : "", comm->engine->reach[r]->name);
     }
     return text[0] ? text : "none";
 }

@@ -3,8 +3,7 @@
  * communicator (engine/carrier.h), since links are opened once; here it is told what the choice is worth to a call.
  */
 #include "comm.h"
-#include <stdio.h>
-#include <string.h>
+#include "base/text.h"
 
 /* A rank on another node whose links shared memory does not carry; RT_NONE: there is none. */
 static uint32_t far_rank(const ringtree_comm *comm)
@@ -62,7 +61,6 @@ void rt_plan_say_rivals(const ringtree_comm *comm, ringtree_collective collectiv
     const enum rt_distance d = rt_carrier_distance(comm->engine, peer);
     const uint32_t now = carrier_of(comm->engine->reach[peer]);
     for (uint32_t t = 0; t < RT_CARRIERS; t++) {
-        const size_t used = strlen(text);
         struct rt_costs costs = comm->planner.costs;
         double seconds = 0;
         if (t == now || !(comm->engine->candidates[peer] >> t & 1) || carriers->tried[t][d] != RT_TRIED_WELL) continue;
@@ -70,7 +68,7 @@ void rt_plan_say_rivals(const ringtree_comm *comm, ringtree_collective collectiv
             scaled(&costs.link[comm->planner.sites.between], &carriers->cost[now][d], &carriers->cost[t][d]);
         const char *name = best_way(comm, &costs, collective, bytes, root, &seconds);
         if (name)
-            snprintf(text + used, capacity - used, "by %s instead: %s, %.1f us predicted (%s)\n", rt_carriers[t]->name,
-                     name, seconds * 1e6, carriers->measured[t][d] ? "measured" : "a guess");
+            rt_append(text, capacity, "by %s instead: %s, %.1f us predicted (%s)\n", rt_carriers[t]->name, name,
+                      seconds * 1e6, carriers->measured[t][d] ? "measured" : "a guess");
     }
 }

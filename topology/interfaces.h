@@ -33,6 +33,9 @@ void rt_interfaces_free(struct rt_interfaces *interfaces);
 /* "10.0.0.1", "fe80::1%2": without port and interface. Returns `text`. */
 const char *rt_address_host(const struct rt_address *address, char *text, size_t capacity);
 
+/* Megabits a second, as the system tells; 0: it does not. */
+uint32_t rt_interface_mbit(const char *interface);
+
 bool rt_address_is_link_local(const struct rt_address *address);
 
 #endif

@@ -1,6 +1,7 @@
 /* What /sys knows of PCI links and network ports, into a graph that is not finished. */
 #include "discover.h"
 #include "file.h"
+#include "interfaces.h"
 #include "rates.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,4 +80,13 @@ void rt_sysfs_complete(struct rt_graph *graph, const char *sys)
         else if (graph->edge[i].kind == RT_NETWORK)
             complete_port(graph, &graph->edge[i], sys);
     }
+}
+
+uint32_t rt_interface_mbit(const char *interface)
+{
+    char line[32]; /* there is none, or -1, where the driver does not know */
+    const bool known = read_value("/sys", "class/net", interface, "speed", line, sizeof(line));
+    const long mbit = known ? strtol(line, NULL, 10) : 0;
+
+    return mbit > 0 && mbit <= 100000000 ? (uint32_t)mbit : 0;
 }

@@ -4,6 +4,7 @@
  * only be in each other's way. The others serve for connections whose other end has not got the first.
  */
 #include "net.h"
+#include "topology/interfaces.h"
 #include "ucx/summary.h"
 #include <limits.h>
 #include <pthread.h>
@@ -89,17 +90,6 @@ static void find_pci_path(struct net_device *d, const char *class, const char *n
     if (realpath(path, real) && strstr(real, "/pci")) memcpy(d->pci_path, real, sizeof(real));
 }
 
-static int interface_speed(const char *interface)
-{
-    char path[128];
-    int speed = 0;
-    snprintf(path, sizeof(path), "/sys/class/net/%.15s/speed", interface);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%d", &speed) != 1) speed = 0;
-    if (file) fclose(file);
-    return speed > 0 ? speed : 10000; /* many do not tell */
-}
-
 static struct net_device *add(enum net_transport transport)
 {
     struct net_device *d = &device[devices++];
@@ -113,7 +103,8 @@ static void add_interfaces(enum net_transport transport)
 {
     struct net_device *d = add(transport);
     find_pci_path(d, "net", net_place.address[0].interface);
-    d->speed_mbps = interface_speed(net_place.address[0].interface);
+    const uint32_t mbit = rt_interface_mbit(net_place.address[0].interface);
+    d->speed_mbps = mbit ? (int)mbit : 10000; /* many do not tell */
 }
 
 static void look_at_port(struct net_device *d, const struct rt_verbs_seen *seen)

@@ -6,6 +6,7 @@
  * handle choose an address, so what is being connected is found by the handle's content instead.
  */
 #include "net.h"
+#include "base/text.h"
 #include <pthread.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -138,7 +139,8 @@ static enum nccl_result no_way(const struct net_device *device, const struct net
     struct rt_error error = { 0 };
     char theirs[32] = "";
     for (uint32_t t = 0; t < NET_TRANSPORTS; t++)
-        if (handle->transports >> t & 1) strcat(strcat(theirs, theirs[0] ? "," : ""), net_transport[t]->name);
+        if (handle->transports >> t & 1)
+            rt_append(theirs, sizeof(theirs), "%s%s", theirs[0] ? "," : "", net_transport[t]->name);
     rt_fail(&error, RINGTREE_UNREACHABLE, "the receiver can be reached by %s, by none of which this end may go there: "
             "RINGTREE_TRANSPORTS=%s", theirs, net_device_settings(device)->text[RT_TRANSPORTS]);
     return net_say(error.status, error.text);

@@ -94,8 +94,9 @@ void rt_control_record_done(struct rt_control *control, uint64_t sequence);
 /* "all_reduce #7 (count 100, float32, sum)" */
 const char *rt_call_text(const struct rt_frame *frame, char *text, size_t capacity);
 /* Ask `peer`'s control thread what its rank last did, for a timeout's sentence; waits at most wait_ms:
- * "it last finished #6 broadcast(...) 3.2 s ago and has not called #7", or "its process does not answer". */
-void rt_control_ask(struct rt_control *control, uint32_t peer, uint32_t wait_ms, char *text, size_t capacity);
+ * "it last finished #6 broadcast(...) 3.2 s ago and has not called #7", or "its process does not answer". Is it in a
+ * call now? */
+bool rt_control_ask(struct rt_control *control, uint32_t peer, uint32_t wait_ms, char *text, size_t capacity);
 
 /* ---- authenticated data connections for transports */
 

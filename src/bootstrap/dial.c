@@ -136,7 +136,7 @@ static void state_words(const struct rt_state *state, char *text, size_t capacit
                  state->finished ? done : last, tenths / 10, tenths % 10, state->last.sequence + 1);
 }
 
-void rt_control_ask(struct rt_control *c, uint32_t peer, uint32_t wait_ms, char *text, size_t capacity)
+bool rt_control_ask(struct rt_control *c, uint32_t peer, uint32_t wait_ms, char *text, size_t capacity)
 {
     const uint64_t deadline = rt_control_now(c) + wait_ms * RT_NS_PER_MS;
     const struct rt_claim claim = { .kind = RT_CONNECT_ASK, .rank = c->rank };
@@ -149,18 +149,20 @@ void rt_control_ask(struct rt_control *c, uint32_t peer, uint32_t wait_ms, char 
 
     if (peer >= c->nranks || c->nranks == 1) {
         snprintf(text, capacity, "there is no such rank to ask");
-        return;
+        return false;
     }
     rt_dial_prepare(c, peer, &c->places[peer], &claim, deadline, &dialer);
     if (rt_dialer_wait(&dialer, &fd)) {
         snprintf(text, capacity, "its process does not answer (%s)", rt_dialer_text(&dialer, tried, sizeof(tried)));
-        return;
+        return false;
     }
     failed = rt_recv_all(fd, message, sizeof(message), c->clock, deadline);
     close(fd);
-    if (!failed && rt_header_parse(message, c->nranks, &header) && header.type == RT_MESSAGE_STATE &&
-        rt_state_parse(message + RT_HEADER_BYTES, &state))
-        state_words(&state, text, capacity);
-    else
+    if (failed || !rt_header_parse(message, c->nranks, &header) || header.type != RT_MESSAGE_STATE ||
+        !rt_state_parse(message + RT_HEADER_BYTES, &state)) {
         snprintf(text, capacity, "its process does not answer");
+        return false;
+    }
+    state_words(&state, text, capacity);
+    return state.head > 0 && state.current;
 }

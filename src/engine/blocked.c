@@ -1,7 +1,8 @@
 /* What the engine is waiting for: descriptors for poll(2), ranks for sentences. */
 #include "engine.h"
+#include "base/text.h"
 #include <poll.h>
-#include <stdio.h>
+#include <string.h>
 
 struct visit {
     struct rt_engine *engine;
@@ -113,23 +114,21 @@ uint32_t rt_blocked_peers(struct rt_engine *engine, uint32_t *peers, uint32_t ca
 
 struct state_text {
     char  *text;
-    size_t used, capacity;
+    size_t capacity;
 };
 
 static bool add_state(struct rt_wire *wire, uint32_t peer, void *context)
 {
     struct state_text *state = context;
     char link[400];
-    const int n = snprintf(state->text + state->used, state->capacity - state->used, "%s %s rank %u: %s",
-                           state->used ? ";" : "", wire->link->sender ? "to" : "from", peer,
-                           wire->link->transport->describe(wire->link, link, sizeof link));
-    if (n > 0 && (size_t)n < state->capacity - state->used) state->used += (size_t)n;
-    return state->used + 100 < state->capacity;
+    rt_append(state->text, state->capacity, "%s %s rank %u: %s", state->text[0] ? ";" : "",
+              wire->link->sender ? "to" : "from", peer, wire->link->transport->describe(wire->link, link, sizeof link));
+    return strlen(state->text) + 100 < state->capacity;
 }
 
 void rt_blocked_links(struct rt_engine *engine, char *text, size_t capacity)
 {
-    struct state_text state = { text, 0, capacity };
+    struct state_text state = { text, capacity };
     struct visit visit = { engine, add_state, &state, true };
     text[0] = 0;
     visit_all(&visit);

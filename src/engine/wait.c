@@ -113,8 +113,7 @@ static bool ask(struct rt_control *control, const uint32_t *peers, uint32_t coun
 {
     for (uint32_t i = 0; i < count && i < MOST_ASKED; i++) {
         const int n = snprintf(state, capacity, "; of rank %u it is known that ", peers[i]);
-        rt_control_ask(control, peers[i], 500, state + n, capacity - (size_t)n);
-        if (!strstr(state, " and is in ")) return false;
+        if (!rt_control_ask(control, peers[i], 500, state + n, capacity - (size_t)n)) return false;
     }
     return count > 0;
 }

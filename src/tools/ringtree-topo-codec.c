@@ -2,14 +2,20 @@
 #include "ringtree-topo.h"
 #include "compressed.h"
 
+static struct rt_codec_choice choice_of(const struct topo_question *q, const struct rt_codec_case *at, size_t count)
+{
+    struct rt_codec_choice choice = { .explains = true };
+    const size_t elements = rt_codec_elements(at, q->collective, count);
+    if (!rt_codec_is_exact(at, &q->codec, elements, &choice))
+        rt_codec_take_fastest(at, &q->codec, elements, &choice);
+    return choice;
+}
+
 static void explain_sizes(const struct topo_question *q, const struct rt_codec_case *at, FILE *out)
 {
     fprintf(out, "%12s  with codec %s\n", "bytes", ringtree_codec_name(q->codec.kind));
     for (size_t bytes = 4096; bytes <= (size_t)1 << 30; bytes *= 4) {
-        struct rt_codec_choice choice = { .explains = true };
-        const size_t elements = rt_codec_elements(at, q->collective, bytes / sizeof(float));
-        if (!rt_codec_is_exact(at, &q->codec, elements, &choice))
-            rt_codec_take_fastest(at, &q->codec, elements, &choice);
+        const struct rt_codec_choice choice = choice_of(q, at, bytes / sizeof(float));
         fprintf(out, "%12zu  %s; %s\n", bytes, choice.kind ? ringtree_codec_name(choice.kind) : "exact", choice.why);
     }
 }
@@ -17,10 +23,8 @@ static void explain_sizes(const struct topo_question *q, const struct rt_codec_c
 static void explain_one(const struct topo_question *q, const struct rt_codec_case *at, FILE *out)
 {
     char text[1024];
-    struct rt_codec_choice choice = { .explains = true };
-    const size_t count = q->bytes / sizeof(float), elements = rt_codec_elements(at, q->collective, count);
-    if (!rt_codec_is_exact(at, &q->codec, elements, &choice))
-        rt_codec_take_fastest(at, &q->codec, elements, &choice);
+    const size_t count = q->bytes / sizeof(float);
+    const struct rt_codec_choice choice = choice_of(q, at, count);
     rt_codec_say(at, q->collective, count, &q->codec, &choice, text, sizeof text);
     fputs(text, out);
 }

@@ -391,7 +391,7 @@ static void ask_each_other(struct rank_case *c)
     if (c->rank == 1)
         rt_control_record_done(c->control, 6);
     sleep_ms(500);
-    rt_control_ask(c->control, 1 - c->rank, 1000, text, sizeof(text));
+    CHECK_EQ(rt_control_ask(c->control, 1 - c->rank, 1000, text, sizeof(text)), c->rank == 1);
     CHECK_HAS(text, c->rank == 0 ? "it last finished all_reduce #6 (count 10, float32, sum)" : "is in all_reduce #6");
     if (c->rank == 0)
         CHECK_HAS(text, "has not called #7");
