@@ -12,7 +12,7 @@ static uint32_t pieces_of(const struct rt_exchange *x, const struct rt_call *cal
 
 #define BLOCK        ((size_t)128 << 10) /* half a cell: ranks that do the same at the same time meet sooner */
 #define ROOTED_BLOCK ((size_t)128 << 10)
-#define LEAST_ROOTED ((size_t)32 << 10)
+#define LEAST_ROOTED ((size_t)16 << 10)
 
 /* Where only a root gives or takes, the other side copies while it does: many blocks must be under way. Ranks that share
  * a core copy after it at best, and every block may be a hand-over. */
