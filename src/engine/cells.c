@@ -14,8 +14,8 @@ static uint32_t pieces_of(const struct rt_exchange *x, const struct rt_call *cal
 #define ROOTED_BLOCK ((size_t)128 << 10)
 #define LEAST_ROOTED ((size_t)16 << 10)
 
-/* Where only a root gives or takes, the other side copies while it does: many blocks must be under way. Ranks that share
- * a core copy after it at best, and every block may be a hand-over. */
+/* Where only a root gives or takes, the other side copies while it does: many blocks must be under way. Ranks that
+ * share a core copy after it at best, and every block may be a hand-over. */
 static size_t block_bytes(const struct rt_exchange *x, const struct rt_call *call, size_t pieces)
 {
     if (!rt_root_gives(call) && !rt_root_takes(call)) return BLOCK;
