@@ -100,15 +100,6 @@ ringtree_status rt_call_make(ringtree_comm *comm, struct rt_call *call, ringtree
     return status == RINGTREE_OK ? check_buffers(comm, name, b, call) : status;
 }
 
-static ringtree_status collective(ringtree_comm *comm, ringtree_collective which, const struct rt_buffers *b,
-                                  size_t count, ringtree_type type, const ringtree_op *op, uint32_t root,
-                                  ringtree_request **request)
-{
-    struct rt_call call;
-    ringtree_status status = rt_call_make(comm, &call, which, b, count, type, op, root);
-    return status == RINGTREE_OK ? rt_collective_start(comm, &call, request) : status;
-}
-
 ringtree_status rt_call_enter(ringtree_comm *comm, ringtree_collective which, ringtree_request **request)
 {
     static const char *const names[RINGTREE_COLLECTIVE_COUNT] = {
@@ -125,88 +116,120 @@ ringtree_status rt_call_enter(ringtree_comm *comm, ringtree_collective which, ri
     return RINGTREE_OK;
 }
 
+static bool is_one_of(ringtree_collective which, uint32_t bits)
+{
+    return bits >> which & 1;
+}
+
+/* false: the call has ended with *status: done like an earlier one, or refused. */
+static bool begins(ringtree_comm *comm, const struct rt_asked *asked, ringtree_request **request,
+                   ringtree_status *status)
+{
+    const uint32_t rooted =
+        1u << RINGTREE_REDUCE | 1u << RINGTREE_BROADCAST | 1u << RINGTREE_GATHER | 1u << RINGTREE_SCATTER;
+    if (!request && rt_collective_again(comm, asked, status)) return false;
+    *status = rt_call_enter(comm, asked->collective, request);
+    if (*status == RINGTREE_OK && is_one_of(asked->collective, rooted))
+        *status = check_peer(comm, ringtree_collective_name(asked->collective), "root", asked->root);
+    return *status == RINGTREE_OK;
+}
+
+static ringtree_status collective(ringtree_comm *comm, const struct rt_asked *asked, const struct rt_buffers *b,
+                                  ringtree_request **request)
+{
+    const uint32_t reducing = 1u << RINGTREE_ALL_REDUCE | 1u << RINGTREE_REDUCE | 1u << RINGTREE_REDUCE_SCATTER;
+    struct rt_call call;
+    ringtree_status status =
+        rt_call_make(comm, &call, asked->collective, b, asked->count, asked->type,
+                     is_one_of(asked->collective, reducing) ? &asked->op : NULL, asked->root);
+    return status == RINGTREE_OK ? rt_collective_start(comm, &call, request) : status;
+}
+
 ringtree_status ringtree_all_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_op op, ringtree_request **request)
 {
+    const struct rt_asked asked = { RINGTREE_ALL_REDUCE, input, output, count, type, op, RT_NONE };
     ringtree_status status;
-    if (!request && rt_all_reduce_again(comm, input, output, count, type, op, &status)) return status;
-    status = rt_call_enter(comm, RINGTREE_ALL_REDUCE, request);
-    if (status != RINGTREE_OK) return status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, 1, 1, 0, 0 };
-    return collective(comm, RINGTREE_ALL_REDUCE, &b, count, type, &op, RT_NONE, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_reduce(ringtree_comm *comm, const void *input, void *output, size_t count,
                                 ringtree_type type, ringtree_op op, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_REDUCE, request);
-    if (status == RINGTREE_OK) status = check_peer(comm, "reduce", "root", root);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_REDUCE, input, output, count, type, op, root };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, 1, comm->rank == root, 0, 0 };
-    return collective(comm, RINGTREE_REDUCE, &b, count, type, &op, root, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_broadcast(ringtree_comm *comm, const void *input, void *output, size_t count,
                                    ringtree_type type, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_BROADCAST, request);
-    if (status == RINGTREE_OK) status = check_peer(comm, "broadcast", "root", root);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_BROADCAST, input, output, count, type, 0, root };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, comm->rank == root, 1, 0, 0 };
-    return collective(comm, RINGTREE_BROADCAST, &b, count, type, NULL, root, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_reduce_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
                                         ringtree_type type, ringtree_op op, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_REDUCE_SCATTER, request);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_REDUCE_SCATTER, input, output, count, type, op, RT_NONE };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, comm->nranks, 1, comm->rank, 0 };
-    return collective(comm, RINGTREE_REDUCE_SCATTER, &b, count, type, &op, RT_NONE, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_all_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_ALL_GATHER, request);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_ALL_GATHER, input, output, count, type, 0, RT_NONE };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, 1, comm->nranks, 0, comm->rank };
-    return collective(comm, RINGTREE_ALL_GATHER, &b, count, type, NULL, RT_NONE, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_all_to_all(ringtree_comm *comm, const void *input, void *output, size_t count,
                                     ringtree_type type, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_ALL_TO_ALL, request);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_ALL_TO_ALL, input, output, count, type, 0, RT_NONE };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, comm->nranks, comm->nranks, 0, 0 };
-    return collective(comm, RINGTREE_ALL_TO_ALL, &b, count, type, NULL, RT_NONE, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_gather(ringtree_comm *comm, const void *input, void *output, size_t count,
                                 ringtree_type type, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_GATHER, request);
-    if (status == RINGTREE_OK) status = check_peer(comm, "gather", "root", root);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_GATHER, input, output, count, type, 0, root };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, 1, comm->rank == root ? comm->nranks : 0, 0, root };
-    return collective(comm, RINGTREE_GATHER, &b, count, type, NULL, root, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_scatter(ringtree_comm *comm, const void *input, void *output, size_t count,
                                  ringtree_type type, uint32_t root, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_SCATTER, request);
-    if (status == RINGTREE_OK) status = check_peer(comm, "scatter", "root", root);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_SCATTER, input, output, count, type, 0, root };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     const struct rt_buffers b = { input, output, comm->rank == root ? comm->nranks : 0, 1, root, 0 };
-    return collective(comm, RINGTREE_SCATTER, &b, count, type, NULL, root, request);
+    return collective(comm, &asked, &b, request);
 }
 
 ringtree_status ringtree_barrier(ringtree_comm *comm, ringtree_request **request)
 {
-    ringtree_status status = rt_call_enter(comm, RINGTREE_BARRIER, request);
-    if (status != RINGTREE_OK) return status;
+    const struct rt_asked asked = { RINGTREE_BARRIER, NULL, NULL, 1, RINGTREE_UINT8, 0, RT_NONE };
+    ringtree_status status;
+    if (!begins(comm, &asked, request, &status)) return status;
     /* where it goes as an all_reduce it carries one byte that nobody reads */
     struct rt_call call =
         new_call(RINGTREE_BARRIER, comm->barrier_byte, comm->barrier_byte + 1, 1, RINGTREE_UINT8, RT_NONE);

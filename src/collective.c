@@ -114,19 +114,49 @@ static ringtree_status run_plain(ringtree_comm *comm, struct rt_operation *opera
     return RINGTREE_OK;
 }
 
-/* Keeps what was checked and planned, for a call like it; program NULL: it goes by lines. */
+/* ---- calls like an earlier one. They must give what the long way gives, so what is unusual takes that. */
+
+/* Roots mostly take turns. */
+static struct rt_again *again_of(ringtree_comm *comm, uint32_t collective, uint32_t root)
+{
+    return &comm->again[(collective * 3 + root + 1) % RT_AGAINS]; /* a root of RT_NONE is -1 */
+}
+
+/* Where one block lies in place, as ringtree.h defines it. */
+static uintptr_t alias_of(const ringtree_comm *comm, const struct rt_call *call)
+{
+    const uintptr_t block = call->count * call->element;
+    switch (call->frame.collective) {
+    case RINGTREE_ALL_GATHER:
+    case RINGTREE_GATHER: return comm->rank * block;
+    case RINGTREE_REDUCE_SCATTER:
+    case RINGTREE_SCATTER: return -(comm->rank * block);
+    default: return 0;
+    }
+}
+
+/* Keeps what was checked and planned; program NULL: it goes by lines. */
 static void remember(ringtree_comm *comm, const struct rt_call *call, const struct rt_program *program,
                      size_t slice_bytes)
 {
-    if (comm->settings.number[RT_REVIEW_EVERY] || call->frame.collective != RINGTREE_ALL_REDUCE) return;
-    if (!program && !rt_line_goes(comm->engine->exchange, call)) return;
-    comm->again = (struct rt_again){ *call, program, slice_bytes };
-    comm->again.call.held = NULL;
+    const uint8_t which = call->frame.collective;
+    if (comm->settings.number[RT_REVIEW_EVERY]) return;
+    if (program ? which != RINGTREE_ALL_REDUCE : !rt_line_fits(comm->engine->exchange, call)) return;
+    const bool root = call->frame.root == comm->rank, nothing = which == RINGTREE_BARRIER;
+    struct rt_again *again = again_of(comm, which, call->frame.root);
+    *again = (struct rt_again){
+        .call = *call, .program = program, .slice_bytes = slice_bytes,
+        .reads = !nothing && (root || (which != RINGTREE_BROADCAST && which != RINGTREE_SCATTER)),
+        .writes = !nothing && (root || (which != RINGTREE_REDUCE && which != RINGTREE_GATHER)),
+        .span = call->count * call->element * (rt_cuts_array(which) ? 1 : comm->nranks),
+        .alias = alias_of(comm, call),
+    };
+    again->both = again->reads && again->writes;
+    again->call.held = NULL;
 }
 
-static ringtree_status again_plain(ringtree_comm *comm)
+static ringtree_status again_plain(ringtree_comm *comm, const struct rt_again *again)
 {
-    const struct rt_again *again = &comm->again;
     struct rt_operation *operation =
         operation_of(comm, &again->call, RT_BY_PROGRAM, again->program, again->slice_bytes);
     if (!operation) return give_up(comm, &again->call, no_memory(comm));
@@ -134,23 +164,24 @@ static ringtree_status again_plain(ringtree_comm *comm)
     return run_plain(comm, operation);
 }
 
-bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
-                         ringtree_op op, ringtree_status *status)
+bool rt_collective_again(ringtree_comm *comm, const struct rt_asked *asked, ringtree_status *status)
 {
     if (!comm || comm->live != rt_comm_live || comm->planner.asking) return false;
-    struct rt_call *call = &comm->again.call;
-    const struct rt_program *program = comm->again.program;
-    const size_t bytes = count * call->element;
-    const uintptr_t apart = (uintptr_t)input - (uintptr_t)output; /* below `bytes` either way: they overlap */
-    if (call->count != count || call->type != type || call->frame.op != op || !count || !input || !output) return false;
-    if (apart && (apart < bytes || -apart < bytes)) return false;
+    struct rt_again *again = again_of(comm, asked->collective, asked->root);
+    struct rt_call *call = &again->call;
+    /* below the span either way: they overlap */
+    const uintptr_t apart = (uintptr_t)asked->input - (uintptr_t)asked->output;
+    if (call->count != asked->count || call->type != asked->type || call->frame.op != asked->op || !asked->count ||
+        call->frame.collective != asked->collective || call->frame.root != asked->root)
+        return false;
+    if ((!asked->input && again->reads) || (!asked->output && again->writes)) return false;
+    if (again->both && apart != again->alias && (apart < again->span || -apart < again->span)) return false;
     if (!is_alone(comm) || rt_engine_failed(comm->engine)) return false;
-    if (!program && !rt_line_goes(comm->engine->exchange, call)) return false;
     struct rt_direct direct;
-    call->input = input;
-    call->output = output;
-    call->in_place = !apart;
-    if (program) *status = again_plain(comm);
+    call->input = asked->input;
+    call->output = asked->output;
+    call->in_place = again->both && apart == again->alias;
+    if (again->program) *status = again_plain(comm, again);
     else *status = rt_engine_again(comm->engine, call, &direct) ? RINGTREE_OK : go_on(comm, call, &direct);
     return true;
 }

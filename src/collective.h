@@ -29,10 +29,20 @@ ringtree_status rt_collective_start(ringtree_comm *comm, struct rt_call *call, r
 ringtree_status rt_compressed_start(ringtree_comm *comm, const struct rt_call *call,
                                     const struct rt_compression *compression, ringtree_request **request);
 
-/* A blocking all-reduce like the last small one, which needs neither checks nor a plan of its own.
- * false: it is not one, and nothing was done. */
-bool rt_all_reduce_again(ringtree_comm *comm, const void *input, void *output, size_t count, ringtree_type type,
-                         ringtree_op op, ringtree_status *status);
+/* What a blocking collective was called with; op 0, root RT_NONE: it has none. */
+struct rt_asked {
+    ringtree_collective collective;
+    const void         *input;
+    void               *output;
+    size_t              count;
+    ringtree_type       type;
+    ringtree_op         op;
+    uint32_t            root;
+};
+
+/* A small call like an earlier one, which needs neither checks nor a plan of its own. false: it is not one, and nothing
+ * was done. */
+bool rt_collective_again(ringtree_comm *comm, const struct rt_asked *asked, ringtree_status *status);
 
 /* Starts an operation of transfers (all_to_all_v), whose `sends` and `recvs` are the operation's from here. */
 ringtree_status rt_transfers_start(ringtree_comm *comm, struct rt_call *call, struct rt_transfer *sends,

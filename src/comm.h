@@ -29,12 +29,16 @@ struct rt_codec_rates {
     double encode[RT_CODEC_KIND_COUNT], decode[RT_CODEC_KIND_COUNT], select;
 };
 
-/* The last small all-reduce as it was checked and planned; call.count 0: none yet. program NULL: it goes by lines. */
+/* A small call as it was checked and planned; call.count 0: none yet. program NULL: it goes by lines. */
 struct rt_again {
     struct rt_call           call;
     const struct rt_program *program;
     size_t                   slice_bytes;
+    bool                     reads, writes, both; /* this rank has an input, an output */
+    size_t                   span;  /* bytes of the longer one */
+    uintptr_t                alias; /* input minus output in place */
 };
+#define RT_AGAINS 16
 
 /* What `live` is in a communicator of this process. A forked child goes on to another value, so that those of its
  * parent, whose connections it would share, are refused where any other handle that is none is. */
@@ -59,7 +63,7 @@ struct ringtree_comm {
     uint32_t             group_parts;
     unsigned char        barrier_byte[2];
     struct rt_codec_rates codec_rates;
-    struct rt_again      again;
+    struct rt_again      again[RT_AGAINS];
     struct rt_planner    planner;
     int32_t              domain;    /* the NUMA domain that this rank runs in; -1: several, unknown */
     struct rt_graph     *machines;  /* NULL until rt_comm_machines() */

@@ -201,7 +201,7 @@ void rt_plan_warm(const ringtree_comm *comm)
 void rt_plan_forget(ringtree_comm *comm)
 {
     memset(comm->planner.kept, 0, sizeof comm->planner.kept);
-    comm->again.call.count = 0;
+    memset(comm->again, 0, sizeof comm->again);
 }
 
 ringtree_status rt_plan_choose(ringtree_comm *comm, ringtree_collective collective, size_t bytes, uint32_t root,

@@ -77,7 +77,10 @@ bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_
 bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct)
 {
     call->frame.sequence = ++engine->sequence;
-    rt_line_publish(engine->exchange, direct, call);
+    if (!rt_line_publish(engine->exchange, direct, call)) {
+        *direct = (struct rt_direct){ 0 };
+        return direct_run(engine, call, direct, false);
+    }
     rt_engine_record(engine, &call->frame);
     if (!rt_line_take(engine->exchange, direct, call)) return direct_run(engine, call, direct, true);
     return done(engine, call);

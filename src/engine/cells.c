@@ -12,19 +12,21 @@ static uint32_t pieces_of(const struct rt_exchange *x, const struct rt_call *cal
 
 #define BLOCK        ((size_t)128 << 10) /* half a cell: ranks that do the same at the same time meet sooner */
 #define ROOTED_BLOCK ((size_t)128 << 10)
-#define LEAST_ROOTED ((size_t)32 << 10)
+#define LEAST_ROOTED ((size_t)16 << 10)
 
-/* Where only a root gives or takes, the other side copies while it does: many blocks must be under way. */
-static size_t block_bytes(const struct rt_call *call, size_t pieces)
+/* Where only a root gives or takes, the other side copies while it does: many blocks must be under way. Ranks that
+ * share a core copy after it at best, and every block may be a hand-over. */
+static size_t block_bytes(const struct rt_exchange *x, const struct rt_call *call, size_t pieces)
 {
     if (!rt_root_gives(call) && !rt_root_takes(call)) return BLOCK;
-    const size_t part = call->count * call->element * pieces / 2;
+    const bool halved = !x->crowded || rt_is_reducing(call);
+    const size_t part = call->count * call->element * pieces / (halved ? 2 : 1);
     return part < LEAST_ROOTED ? LEAST_ROOTED : part < ROOTED_BLOCK ? part : ROOTED_BLOCK;
 }
 
 size_t rt_cells_most(const struct rt_exchange *x, const struct rt_call *call)
 {
-    const size_t line = 64 / call->element, pieces = pieces_of(x, call), wanted = block_bytes(call, pieces);
+    const size_t line = 64 / call->element, pieces = pieces_of(x, call), wanted = block_bytes(x, call, pieces);
     const size_t bytes = (wanted < x->cell ? wanted : x->cell) / pieces;
     return bytes < 64 ? line : bytes / call->element / line * line;
 }

@@ -221,10 +221,9 @@ static enum rt_way way_of(const struct rt_exchange *x, const struct rt_call *cal
 
 static void begin(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
 {
-    const bool rooted = call->frame.root != RT_NONE;
     direct->turn = x->turn;
     direct->hash = rt_call_hash(&call->frame);
-    direct->root = rooted ? rt_node_find(x->node, call->frame.root) : RT_NONE;
+    direct->root = call->frame.root; /* all ranks are here, each at its own number */
     direct->way = way_of(x, call);
     if (direct->way != RT_WAY_PACKET) direct->most = rt_cells_most(x, call);
     direct->streams = rt_streams(x, direct, call);

@@ -45,11 +45,12 @@ ringtree_status rt_direct_advance(struct rt_exchange *exchange, struct rt_direct
                                   bool *moved, struct rt_difference *difference);
 
 /*
- * All-reduces of one line, which go out and come back with nothing between: is `call` one, and is there room for its
- * turn? The two that follow do what rt_direct_advance() does; they leave `direct` where that goes on.
+ * Calls of one line, which go out and come back with nothing between: is `call` one? The two that follow do what
+ * rt_direct_advance() does; they leave `direct` where that goes on.
  */
-bool rt_line_goes(const struct rt_exchange *exchange, const struct rt_call *call);
-void rt_line_publish(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call);
+bool rt_line_fits(const struct rt_exchange *exchange, const struct rt_call *call);
+/* false: there is no room for this turn yet; nothing was done. */
+bool rt_line_publish(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call);
 /* false: not all have come yet, or one calls something else. */
 bool rt_line_take(struct rt_exchange *exchange, struct rt_direct *direct, const struct rt_call *call);
 

@@ -188,7 +188,7 @@ void rt_engine_start(struct rt_engine *engine, struct rt_operation *operation);
  * with the same `direct`, to go on where it came.
  */
 bool rt_engine_direct(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
-/* The same for a call of which rt_line_goes() holds; `call` is like an earlier one but for its arrays. */
+/* The same for a call of which rt_line_fits() holds; `call` is like an earlier one but for its arrays. */
 bool rt_engine_again(struct rt_engine *engine, struct rt_call *call, struct rt_direct *direct);
 /* The same for an operation of which rt_operation_is_plain() holds; that itself is what goes on. */
 bool rt_engine_plain(struct rt_engine *engine, struct rt_operation *operation);

@@ -75,6 +75,12 @@ static ringtree_status take(struct rt_exchange *x, const struct rt_direct *direc
     return RINGTREE_OK;
 }
 
+/* Of this turn, by who takes all that is given. */
+static bool saw_all(const struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    return x->n == 2 ? rt_gives(direct, call, 1 - x->self) : direct->root == RT_NONE;
+}
+
 static ringtree_status take_all(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
 {
     const size_t block = call->frame.collective == RINGTREE_BARRIER ? 0 : call->count * call->element;
@@ -89,7 +95,7 @@ static ringtree_status take_all(struct rt_exchange *x, struct rt_direct *direct,
     const unsigned char *own = rt_is_prepared(call) ? x->packets + x->self * (size_t)RT_PACKET : call->input;
     x->sources[x->self] = own ? own + skip : NULL;
     rt_only_givers(x, direct, call);
-    if (x->n == 2 ? rt_gives(direct, call, 1 - x->self) : direct->root == RT_NONE) x->synced = direct->turn;
+    if (saw_all(x, direct, call)) x->synced = direct->turn;
     return RINGTREE_OK;
 }
 
@@ -97,30 +103,77 @@ static ringtree_status take_all(struct rt_exchange *x, struct rt_direct *direct,
 
 #define LINE_LOOKS 100 /* about as long as the line of a peer that comes at the same time takes */
 
-bool rt_line_goes(const struct rt_exchange *x, const struct rt_call *call)
+/* Bytes that each giver gives. */
+static size_t line_bytes(const struct rt_exchange *x, const struct rt_call *call)
 {
-    return call->frame.collective == RINGTREE_ALL_REDUCE && call->count * call->element <= RT_PAYLOAD &&
-           !rt_is_prepared(call) && !call->divided_last && x->synced + RT_TURNS > x->turn;
+    if (call->frame.collective == RINGTREE_BARRIER) return 0;
+    return call->count * call->element * (rt_has_pieces(call) ? x->n : 1);
 }
 
-void rt_line_publish(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+bool rt_line_fits(const struct rt_exchange *x, const struct rt_call *call)
 {
-    *direct = (struct rt_direct){ .turn = x->turn, .hash = rt_call_hash(&call->frame), .root = RT_NONE,
+    return line_bytes(x, call) <= RT_PAYLOAD && !rt_is_prepared(call) && !call->divided_last;
+}
+
+bool rt_line_publish(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+{
+    if (x->synced + RT_TURNS <= x->turn) return false;
+    *direct = (struct rt_direct){ .turn = x->turn, .hash = rt_call_hash(&call->frame), .root = call->frame.root,
                                   .way = RT_WAY_PACKET, .phase = 1 };
-    rt_publish(x, direct, call, direct->turn, call->input, call->count * call->element);
+    const bool all = call->frame.collective == RINGTREE_ALL_REDUCE;
+    rt_publish(x, direct, call, direct->turn, call->input,
+               all ? call->count * call->element : rt_gives(direct, call, x->self) ? line_bytes(x, call) : 0);
+    return true;
 }
 
-bool rt_line_take(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+static bool line_came(const struct rt_line64 *line, uint64_t tag)
+{
+    for (int k = 0; atomic_load_explicit(&line->tag, memory_order_acquire) != tag; k++)
+        if (k == LINE_LOOKS) return false;
+    return true;
+}
+
+/* x->sources[i] = what rank i's line has for this rank, or NULL; false: not all have come. */
+static bool lines_came(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    const uint64_t tag = rt_tag(direct->hash, direct->turn);
+    const size_t skip = rt_has_pieces(call) ? x->self * call->count * call->element : 0;
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct rt_line64 *line = rt_line(x, i, direct->turn);
+        const bool gives = rt_gives(direct, call, i);
+        x->sources[i] = gives ? (i == x->self ? (const unsigned char *)call->input : line->payload) + skip : NULL;
+        if (gives && i != x->self && !line_came(line, tag)) return false;
+    }
+    return true;
+}
+
+/* The commonest by far asks no questions. */
+static bool all_reduce_take(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
 {
     const uint64_t tag = rt_tag(direct->hash, direct->turn);
     for (uint32_t i = 0; i < x->n; i++) {
         const struct rt_line64 *line = rt_line(x, i, direct->turn);
         x->sources[i] = i == x->self ? call->input : line->payload;
-        for (int k = 0; atomic_load_explicit(&line->tag, memory_order_acquire) != tag; k++)
-            if (k == LINE_LOOKS) return false;
+        if (!line_came(line, tag)) return false; /* its own is there */
     }
     rt_reduce_many(call->output, x->sources, x->n, call->count, call->type, call->op);
     x->synced = direct->turn;
+    return true;
+}
+
+static bool other_take(struct rt_exchange *x, const struct rt_direct *direct, const struct rt_call *call)
+{
+    if (!rt_takes(direct, call, x->self)) return true;
+    if (!lines_came(x, direct, call)) return false;
+    if (call->frame.collective != RINGTREE_BARRIER) rt_combine(x, direct, call, 0, call->count);
+    if (saw_all(x, direct, call)) x->synced = direct->turn;
+    return true;
+}
+
+bool rt_line_take(struct rt_exchange *x, struct rt_direct *direct, const struct rt_call *call)
+{
+    const bool all = call->frame.collective == RINGTREE_ALL_REDUCE;
+    if (!(all ? all_reduce_take(x, direct, call) : other_take(x, direct, call))) return false;
     x->turn = direct->turn + 1;
     return true;
 }

@@ -145,9 +145,9 @@ static ringtree_status rank_step(struct world *world, struct rank_run *run, uint
 {
     bool moved = false;
     struct rt_difference differ;
-    if (!first || random_below(2) || !rt_line_goes(world->exchange[r], &run->call))
+    if (!first || random_below(2) || !rt_line_fits(world->exchange[r], &run->call) ||
+        !rt_line_publish(world->exchange[r], &run->direct, &run->call))
         return rt_direct_advance(world->exchange[r], &run->direct, &run->call, &moved, &differ);
-    rt_line_publish(world->exchange[r], &run->direct, &run->call);
     world->lines++;
     return rt_line_take(world->exchange[r], &run->direct, &run->call) ? RINGTREE_OK : RINGTREE_IN_PROGRESS;
 }
