@@ -140,16 +140,10 @@ struct rt_plan rt_plan_of(const struct rt_option *option)
                              option->prediction.slice, option->prediction.seconds, 0 };
 }
 
-/*
- * The direct paths are left only for a gain that is more than noise, since they open no links. From where on they reach
- * arrays of ringtree_mem_alloc() these take half the time of the private ones that the prediction is for, or less, and
- * which kind they are is not known to all ranks: so there they are left, with the margin of rt_cost_beats(), for what
- * private ones may lose by it, 13 %, and no less.
- */
+/* The direct paths open no links, which a small call that is the only one of its kind would do: a tie is theirs. */
 static double favour(const struct rt_option *option, size_t bytes)
 {
-    if (option->algorithm) return 1;
-    return bytes < 8192 ? 0.95 : 0.92;
+    return !option->algorithm && bytes < 8192 ? 0.95 : 1;
 }
 
 static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, size_t bytes,
