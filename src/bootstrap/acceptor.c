@@ -36,6 +36,7 @@ ringtree_status rt_acceptor_open(struct rt_acceptor *a, int tcp_fd, int unix_fd,
     a->lacked = 0;
     atomic_init(&a->rejected, 0);
     atomic_init(&a->lack, 0);
+    atomic_init(&a->lack_ns, 0);
     a->spare_fd = open_spare();
     const int why = errno;
     a->pending = calloc(RT_PENDING_MOST, sizeof(*a->pending));
@@ -149,17 +150,17 @@ static bool make_room(struct rt_acceptor *a, uint64_t now)
 const char *rt_acceptor_words(const struct rt_acceptor *a, char *text, size_t capacity)
 {
     const int lack = atomic_load_explicit(&a->lack, memory_order_relaxed);
+    const uint64_t last_ns = atomic_load_explicit(&a->lack_ns, memory_order_relaxed);
 
     text[0] = '\0';
-    if (lack)
-        snprintf(text, capacity, "; connections cannot be accepted here: %s", rt_errno_words(lack));
+    if (lack && rt_now_ns(a->clock) < last_ns + STUCK_MS * MS)
+        snprintf(text, capacity, "; connections could not be accepted here: %s", rt_errno_words(lack));
     return text;
 }
 
 bool rt_acceptor_is_stuck(const struct rt_acceptor *a)
 {
-    return atomic_load_explicit(&a->lack, memory_order_relaxed) && a->npending == 0 &&
-           rt_now_ns(a->clock) >= a->lack_since_ns + STUCK_MS * MS;
+    return a->lacked && a->npending == 0 && rt_now_ns(a->clock) >= a->lack_since_ns + STUCK_MS * MS;
 }
 
 /*
@@ -199,8 +200,9 @@ static void rest(struct rt_acceptor *a, int listener, int why, uint64_t now)
         return; /* accept4() looks for a descriptor first, then for a connection: there is none */
     if (why == EMFILE || why == ENFILE)
         tell_lack(a, listener);
-    if (!atomic_load_explicit(&a->lack, memory_order_relaxed))
+    if (a->lacked == 0)
         a->lack_since_ns = now;
+    atomic_store_explicit(&a->lack_ns, now, memory_order_relaxed);
     a->paused_until_ns = now + PAUSE_MS * MS;
     atomic_store_explicit(&a->lack, why, memory_order_relaxed);
     if (is_worth_a_line(++a->lacked))
@@ -218,7 +220,6 @@ static void accept_from(struct rt_acceptor *a, int listener)
         if (fd < 0)
             return rest(a, listener, errno, now);
         a->lacked = 0;
-        atomic_store_explicit(&a->lack, 0, memory_order_relaxed);
         rt_tune_connection(fd);
         struct rt_pending *p = &a->pending[a->npending++];
         p->fd = fd;

@@ -30,11 +30,12 @@ struct rt_acceptor {
     uint32_t               nranks;
     uint32_t               npending;
     uint64_t               paused_until_ns; /* out of descriptors: listeners rest */
-    uint64_t               lack_since_ns;   /* while `lack` is set */
+    uint64_t               lack_since_ns;   /* while `lacked` is not 0 */
     const struct rt_clock *clock;
     struct rt_pending     *pending; /* RT_PENDING_MOST of them */
     _Atomic uint64_t       rejected;
-    _Atomic int            lack;   /* errno of the last accept(), while it fails for lack of descriptors or memory */
+    _Atomic int            lack;    /* errno of the last accept() that failed for lack of descriptors or memory */
+    _Atomic uint64_t       lack_ns; /* when that was */
     uint32_t               lacked; /* how often in a row */
 };
 
@@ -44,7 +45,7 @@ ringtree_status rt_acceptor_open(struct rt_acceptor *acceptor, int tcp_fd, int u
 /* Which key and communicator the handshakes prove; ranks at or above nranks are refused (0: any). */
 void rt_acceptor_trust(struct rt_acceptor *acceptor, const uint8_t secret[16], uint64_t number, uint32_t nranks);
 void rt_acceptor_close(struct rt_acceptor *acceptor);
-/* For the end of a sentence about ranks that are missing: "" unless none can be let in, then why not. */
+/* For the end of a sentence about ranks that are missing: "" unless some could not be let in lately, then why not. */
 const char *rt_acceptor_words(const struct rt_acceptor *acceptor, char *text, size_t capacity);
 /* Nothing could be let in for two seconds, and it is not half-made connections that use the descriptors up. */
 bool rt_acceptor_is_stuck(const struct rt_acceptor *acceptor);
