@@ -14,6 +14,16 @@ static double rounded(double ratio)
     return power;
 }
 
+/*
+ * How far this machine is from the table's, if that has a reference. What is within half a power of two is the noise of
+ * a short measurement: the table's own machine was measured to be 1.2 times its reference at a start, and nearest to
+ * that would be 1.41.
+ */
+static double departed(double ratio, bool known)
+{
+    return known && ratio > 1 / HALF_POWER && ratio < HALF_POWER ? 1 : rounded(ratio);
+}
+
 static void scale_exchange(struct rt_exchange_cost *x, double latency, double byte)
 {
     x->latency *= latency;
@@ -31,8 +41,8 @@ void rt_costs_adapt(struct rt_costs *costs, enum rt_link_kind kind, const struct
     const struct rt_link_measured *reference = &costs->reference[kind];
     const bool known = reference->latency > 0;
     const double byte_then = known ? reference->byte : link->wire_byte > 0 ? link->wire_byte : link->byte;
-    const double latency = rounded(measured->latency / (known ? reference->latency : link->latency));
-    const double byte = rounded(measured->byte / byte_then);
+    const double latency = departed(measured->latency / (known ? reference->latency : link->latency), known);
+    const double byte = departed(measured->byte / byte_then, known);
     link->latency *= latency;
     if (kind != RT_LINK_NETWORK) {
         link->message *= latency;

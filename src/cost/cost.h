@@ -76,7 +76,8 @@ void rt_costs_uncorrect(struct rt_costs *costs);
 
 /*
  * Changes the costs of a kind of link as far as it differs from the machine whose table this is; where that has no
- * reference, to what was measured. Ratios are rounded to half powers of two, so that noise changes no plan.
+ * reference, to what was measured. Ratios are rounded to half powers of two, and to 1
+ * within half a power of a reference, so that noise changes no plan.
  */
 void rt_costs_adapt(struct rt_costs *costs, enum rt_link_kind kind, const struct rt_link_measured *measured);
 

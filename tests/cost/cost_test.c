@@ -227,6 +227,24 @@ TEST(a_near_network_does_not_make_cores_faster)
     CHECK(costs.link[RT_LINK_NETWORK].message == costs.link[RT_LINK_NETWORK].latency);
 }
 
+static double latency_beside(double reference, double measured)
+{
+    rt_costs_built_in(&costs);
+    costs.reference[RT_LINK_LOOPBACK] = (struct rt_link_measured){ reference, reference ? 1e-10 : 0 };
+    const double before = costs.link[RT_LINK_LOOPBACK].latency;
+    rt_costs_adapt(&costs, RT_LINK_LOOPBACK, &(struct rt_link_measured){ measured ? measured : 1.3 * before, 1e-10 });
+    return costs.link[RT_LINK_LOOPBACK].latency / before;
+}
+
+TEST(a_measurement_near_the_tables_reference_changes_nothing_and_one_beyond_does)
+{
+    CHECK(latency_beside(1e-6, 1.3e-6) == 1);
+    CHECK(latency_beside(1e-6, 0.75e-6) == 1);
+    CHECK(latency_beside(1e-6, 1.5e-6) > 1.41);
+    CHECK(latency_beside(1e-6, 0.6e-6) < 0.71);
+    CHECK(latency_beside(0, 0) > 1.41); /* no reference: all that is known is what was measured */
+}
+
 TEST(a_correction_counts_where_it_stands_and_half_way_to_its_neighbour)
 {
     const struct rt_sites s = sites_of(4, 1);

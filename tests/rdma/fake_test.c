@@ -172,6 +172,29 @@ TEST(tcp_takes_over_when_no_port_is_left)
     check_through(&four, all_ports_down, "verbs, now over tcp");
 }
 
+/* It breaks while the port is down, and both ends notice. */
+static void port_down_for_a_moment(struct pair *pair)
+{
+    const struct timespec moment = { .tv_nsec = 1000000 };
+    struct rt_verbs_pair *out = ((struct rt_verbs_link *)pair->out)->pair;
+    fake_port(0, false);
+    queue_pair_to_error(pair);
+    rt_verbs_queue_empty(out, &out->queue[0]);
+    for (int i = 0; i < 50; i++) {
+        pair->transport->sent(pair->out, NULL);
+        rt_transport_verbs.step(&pair->fabric[0]);
+        rt_transport_verbs.step(&pair->fabric[1]);
+        nanosleep(&moment, NULL);
+    }
+    CHECK(out->state != RT_VERBS_UP);
+    fake_port(0, true);
+}
+
+TEST(a_port_that_is_down_for_a_moment_is_waited_for)
+{
+    check_through(&one, port_down_for_a_moment, "fake0 port 1");
+}
+
 static void first_device_removed(struct pair *pair)
 {
     (void)pair;

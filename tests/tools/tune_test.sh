@@ -23,6 +23,10 @@ tune -m 0.000001 -o "$work/table.4"
 [ $? = 4 ] || fail "it does not say that there is more"
 [ "$(grep -c '^# done' "$work/kept.csv")" = 1 ] || fail "a piece is not one part"
 tune -m 1 -o "$work/table.5" || fail "it does not go on"
+# Among two ranks every all_gather is one message each way: no way of it is told from another by noise.
+"$program" -n 2 -t tcp -C all_gather -b 8 -e 1024 -r 1 -s 0 -o "$work/table.6" || fail "it does not measure TCP"
+rows=$(sed -n 's/^correction tcp all_gather [a-z]* 2 //p' "$work/table.6")
+[ "$(echo "$rows" | wc -l)" = 4 ] && [ "$(echo "$rows" | sort -u | wc -l)" = 1 ] || fail "equal work has other costs: $rows"
 "$program" -m 1 2>"$work/said"
 [ $? = 2 ] && grep -q 'needs --keep' "$work/said" || fail "minutes without a file are taken"
 [ $failures = 0 ]

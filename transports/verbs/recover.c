@@ -4,8 +4,9 @@
  * Both ends empty their queue pairs (whoever notices first tells the other by its next hello), so that nothing can
  * write into slots any more; tell how many slices came whole; and go on with new queue pairs on ports that still work.
  * A write that was acknowledged has come, so what the sender no longer keeps is never asked for again. A port that
- * broke a pair twice, or is down, is left alone by that pair. When no ports are left that meet, the rest goes over the
- * tcp transport, to which the slices that did not come are given first. RINGTREE_VERBS_FAILOVER limits all this.
+ * broke a pair twice, or is down, is left alone by that pair; if all are, one that is down is given a second to come
+ * up. When no ports are left that meet, the rest goes over the tcp transport, to which the slices that did not come are
+ * given first. RINGTREE_VERBS_FAILOVER limits all this.
  *
  * What holds at all times, for the slices of a link, numbered from 0:
  * - sender: credited <= issued <= posted <= credited + RING; its memory keeps what is not credited and short, or not
@@ -25,17 +26,39 @@
 
 #define EMPTYING_NS UINT64_C(200000000) /* that a device may take to give its requests back */
 #define TRIES       2                   /* a pair gives a port */
+#define REVIVE_NS   UINT64_C(1000000000) /* until a port that is down may be up again, before another way is taken */
 
 static bool failover_is(const struct rt_verbs_pair *pair, const char *word)
 {
     return !strcmp(pair->fabric->settings->text[RT_VERBS_FAILOVER], word);
 }
 
+static bool is_worth_another_try(const struct rt_verbs_pair *pair, const struct rt_verbs_port *port)
+{
+    return !port->gone && pair->broken[port - pair->verbs->port] < TRIES;
+}
+
 bool rt_verbs_port_is_usable(const struct rt_verbs_pair *pair, const struct rt_verbs_port *port)
 {
     if (port->gone) return false;
     if (pair->epoch <= 1) return true; /* the first time all are told: the peer may know better which are down */
-    return !port->down && pair->broken[port - pair->verbs->port] < TRIES && rt_verbs_port_is_up(pair->verbs, port);
+    return !port->down && is_worth_another_try(pair, port) && rt_verbs_port_is_up(pair->verbs, port);
+}
+
+/* A port may be down for a moment only, and from tcp there is no way back: is there none but such? */
+static bool awaits_port(const struct rt_verbs_pair *pair)
+{
+    const struct rt_verbs *v = pair->verbs;
+    const uint64_t part_ns = pair->fabric->settings->number[RT_TIMEOUT_MS] * UINT64_C(1000000) / 8;
+    const uint64_t most_ns = part_ns < REVIVE_NS ? part_ns : REVIVE_NS;
+    bool any = false;
+    if (rt_now_ns(pair->fabric->clock) > pair->breaking_ns - EMPTYING_NS + most_ns) return false;
+    for (uint32_t i = 0; i < v->ports; i++) {
+        if (!is_worth_another_try(pair, &v->port[i])) continue;
+        if (!v->port[i].down && rt_verbs_port_is_up(v, &v->port[i])) return false;
+        any = true;
+    }
+    return any;
 }
 
 static ringtree_status give_up(struct rt_verbs_pair *pair, const char *instead)
@@ -74,6 +97,7 @@ ringtree_status rt_verbs_break_go(struct rt_verbs_pair *pair)
     for (uint32_t i = 0; i < pair->queues; i++) empty &= pair->queue[i].receives == 0;
     if (!empty && rt_now_ns(pair->fabric->clock) < pair->breaking_ns) return RINGTREE_IN_PROGRESS;
     if (pair->theirs.epoch < pair->epoch) return RINGTREE_IN_PROGRESS; /* no end is two epochs ahead of the other */
+    if (awaits_port(pair)) return RINGTREE_IN_PROGRESS;
     if (pair->in) settle(pair->in);
     if (pair->out) rt_verbs_count_sent(pair->out);
     for (uint32_t i = 0; i < RT_VERBS_QUEUES; i++) rt_verbs_queue_drop(pair, &pair->queue[i]);
