@@ -3,18 +3,26 @@
 #include "base/log.h"
 #include "net.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define MS 1000000ull
 #define EVICT_MS 500  /* a full table gives up a slot this old: an honest handshake takes a few milliseconds */
 #define PAUSE_MS 100
+#define STUCK_MS 2000 /* other threads may give descriptors back until then */
 
 static void close_if_open(int fd)
 {
     if (fd >= 0)
         close(fd);
+}
+
+static int open_spare(void)
+{
+    return eventfd(0, EFD_CLOEXEC);
 }
 
 ringtree_status rt_acceptor_open(struct rt_acceptor *a, int tcp_fd, int unix_fd, const struct rt_clock *clock,
@@ -24,14 +32,21 @@ ringtree_status rt_acceptor_open(struct rt_acceptor *a, int tcp_fd, int unix_fd,
     a->unix_fd = unix_fd;
     a->clock = clock;
     a->npending = 0;
-    a->paused_until_ns = 0;
+    a->paused_until_ns = a->lack_since_ns = 0;
     a->lacked = 0;
     atomic_init(&a->rejected, 0);
     atomic_init(&a->lack, 0);
+    atomic_init(&a->lack_ns, 0);
+    a->spare_fd = open_spare();
+    const int why = errno;
     a->pending = calloc(RT_PENDING_MOST, sizeof(*a->pending));
-    if (a->pending)
+    if (a->pending && a->spare_fd >= 0)
         return RINGTREE_OK;
+    const bool lacks_memory = !a->pending;
     rt_acceptor_close(a);
+    if (!lacks_memory)
+        return rt_fail(error, RINGTREE_SYSTEM, "no descriptor is left for incoming connections: %s",
+                       rt_errno_words(why));
     return rt_fail(error, RINGTREE_NO_MEMORY, "no memory for the table of incoming connections");
 }
 
@@ -51,7 +66,8 @@ void rt_acceptor_close(struct rt_acceptor *a)
     a->pending = NULL;
     close_if_open(a->tcp_fd);
     close_if_open(a->unix_fd);
-    a->tcp_fd = a->unix_fd = -1;
+    close_if_open(a->spare_fd);
+    a->tcp_fd = a->unix_fd = a->spare_fd = -1;
 }
 
 /* The first few and then ever rarer: a flood of strangers must not fill the disk. */
@@ -134,18 +150,59 @@ static bool make_room(struct rt_acceptor *a, uint64_t now)
 const char *rt_acceptor_words(const struct rt_acceptor *a, char *text, size_t capacity)
 {
     const int lack = atomic_load_explicit(&a->lack, memory_order_relaxed);
+    const uint64_t last_ns = atomic_load_explicit(&a->lack_ns, memory_order_relaxed);
 
     text[0] = '\0';
-    if (lack)
-        snprintf(text, capacity, "; connections cannot be accepted here: %s", rt_errno_words(lack));
+    if (lack && rt_now_ns(a->clock) < last_ns + STUCK_MS * MS)
+        snprintf(text, capacity, "; connections could not be accepted here: %s", rt_errno_words(lack));
     return text;
 }
 
+bool rt_acceptor_is_stuck(const struct rt_acceptor *a)
+{
+    return a->lacked && a->npending == 0 && rt_now_ns(a->clock) >= a->lack_since_ns + STUCK_MS * MS;
+}
+
+/*
+ * Everyone who waits at this listener is told that no descriptor is left, at the cost of the one in reserve. Between
+ * close() and accept4() another thread may take it; so an accepted connection becomes the reserve again in one step,
+ * and a reserve that stays lost is made anew from the unix listener, where TCP leads to the same place.
+ */
+static void tell_lack(struct rt_acceptor *a, int listener)
+{
+    uint8_t words[RT_CHALLENGE_BYTES];
+
+    rt_lack_put(words);
+    if (a->spare_fd < 0 && a->lacked && a->can_do_without_unix && a->unix_fd >= 0) {
+        close(a->unix_fd);
+        a->unix_fd = -1;
+        listener = a->tcp_fd;
+    }
+    for (uint32_t i = 0; i < RT_PENDING_MOST; i++) {
+        close_if_open(a->spare_fd);
+        a->spare_fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (a->spare_fd < 0)
+            break;
+        if (send(a->spare_fd, words, sizeof(words), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            rt_log(RT_LOG_WARN, "cannot say that no descriptor is left: %s", rt_errno_words(errno));
+        dup3(listener, a->spare_fd, O_CLOEXEC);
+    }
+    if (a->spare_fd < 0)
+        a->spare_fd = open_spare();
+}
+
 /* accept() failed: a rest, if it was for lack of something. */
-static void rest(struct rt_acceptor *a, int why, uint64_t now)
+static void rest(struct rt_acceptor *a, int listener, int why, uint64_t now)
 {
     if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
         return;
+    if (!poll(&(struct pollfd){ listener, POLLIN, 0 }, 1, 0))
+        return; /* accept4() looks for a descriptor first, then for a connection: there is none */
+    if (why == EMFILE || why == ENFILE)
+        tell_lack(a, listener);
+    if (a->lacked == 0)
+        a->lack_since_ns = now;
+    atomic_store_explicit(&a->lack_ns, now, memory_order_relaxed);
     a->paused_until_ns = now + PAUSE_MS * MS;
     atomic_store_explicit(&a->lack, why, memory_order_relaxed);
     if (is_worth_a_line(++a->lacked))
@@ -161,9 +218,8 @@ static void accept_from(struct rt_acceptor *a, int listener)
     while (make_room(a, now)) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
-            return rest(a, errno, now);
+            return rest(a, listener, errno, now);
         a->lacked = 0;
-        atomic_store_explicit(&a->lack, 0, memory_order_relaxed);
         rt_tune_connection(fd);
         struct rt_pending *p = &a->pending[a->npending++];
         p->fd = fd;

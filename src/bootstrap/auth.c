@@ -8,6 +8,7 @@
 
 #define AUTH_MAGIC   0x31485452u /* "RTH1" */
 #define AUTH_VERSION 1
+#define TYPE_LACK    16 /* beyond the steps */
 #define PROOF_SIGNED (RT_PROOF_BYTES - RT_AUTH_MAC)
 #define VERDICT_SIGNED (RT_VERDICT_BYTES - RT_AUTH_MAC)
 
@@ -104,6 +105,12 @@ void rt_handshake_serve(struct rt_handshake *h, const uint8_t key[RT_AUTH_KEY], 
     randombytes_buf(h->challenge + RT_AUTH_HEAD, RT_AUTH_NONCE);
 }
 
+void rt_lack_put(uint8_t to[RT_CHALLENGE_BYTES])
+{
+    memset(to, 0, RT_CHALLENGE_BYTES);
+    put_head(to, TYPE_LACK);
+}
+
 void rt_handshake_ask(struct rt_handshake *h, const uint8_t key[RT_AUTH_KEY], uint64_t number,
                       const struct rt_claim *claim)
 {
@@ -158,6 +165,8 @@ static ringtree_status finish_step(struct rt_handshake *h)
     h->done = 0;
     switch (h->step++) {
     case RT_STEP_CHALLENGE:
+        if (head_is(h->challenge, TYPE_LACK))
+            return RINGTREE_NO_MEMORY;
         if (!rt_challenge_parse(h->challenge))
             return RINGTREE_REFUSED;
         if (!h->server)

@@ -9,6 +9,9 @@
  * The connecting side proves itself first, so a stranger who connects gets nothing that depends on the secret. Both
  * nonces are fresh, so a recorded handshake is worth nothing. Messages have fixed sizes: no byte beyond them is read,
  * and what follows on the connection belongs to whoever asked for it.
+ *
+ * A server that has no descriptor for the connection sends LACK in the place of CHALLENGE. It is not proven, and no
+ * more than a hint: whoever could forge it could as well keep the two apart.
  */
 #ifndef RT_AUTH_H
 #define RT_AUTH_H
@@ -54,10 +57,12 @@ void rt_handshake_ask(struct rt_handshake *handshake, const uint8_t key[RT_AUTH_
 /*
  * Moves on as far as `fd` allows. RINGTREE_IN_PROGRESS: wait for rt_handshake_events(). RINGTREE_OK: both are proven.
  * RINGTREE_REFUSED: the proof or a message was wrong. RINGTREE_PEER_LOST: the other side ended the connection.
- * RINGTREE_SYSTEM: errno.
+ * RINGTREE_NO_MEMORY: the server says that it lacks descriptors. RINGTREE_SYSTEM: errno.
  */
 ringtree_status rt_handshake_go(struct rt_handshake *handshake, int fd);
 short rt_handshake_events(const struct rt_handshake *handshake);
+/* What a server says instead, without a descriptor to keep. */
+void rt_lack_put(uint8_t to[RT_CHALLENGE_BYTES]);
 
 /* The parsers alone: pure, for any bytes. False: not such a message. */
 bool rt_challenge_parse(const uint8_t bytes[RT_CHALLENGE_BYTES]);

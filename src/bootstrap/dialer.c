@@ -10,7 +10,8 @@
 #define ATTEMPT_MS 5000 /* one target; an address that swallows packets must not eat the whole deadline */
 #define RETRY_MS   5    /* after the first round; doubles up to RETRY_MOST_MS */
 #define RETRY_MOST_MS 100
-#define LACK_ROUNDS   20 /* about two seconds: other threads may give descriptors back */
+#define LACK_KEPT_MS  1000
+#define LACK_ROUNDS   20 /* about two seconds: other threads, here or there, may give descriptors back */
 
 void rt_dialer_init(struct rt_dialer *d, const uint8_t key[RT_AUTH_KEY], uint64_t number, const struct rt_claim *claim,
                     const struct rt_clock *clock, uint64_t deadline_ns)
@@ -46,15 +47,28 @@ void rt_dialer_end(struct rt_dialer *d)
 
 static bool is_lack(int why)
 {
-    return why == EMFILE || why == ENFILE;
+    return why == EMFILE || why == ENFILE || why == RT_DIAL_LACKS;
 }
 
 const char *rt_dialer_lack(const struct rt_dialer *d)
 {
     for (uint32_t i = 0; i < d->ntargets; i++)
         if (is_lack(d->failed[i]))
-            return "it is this process that lacks descriptors";
+            return d->failed[i] == RT_DIAL_LACKS ? "it is the process there that lacks descriptors"
+                                                 : "it is this process that lacks descriptors";
     return NULL;
+}
+
+/* A process that lacks descriptors may end a moment later. That nobody listens there then is the lesser news. */
+static void note(struct rt_dialer *d, int why)
+{
+    const uint64_t now = rt_now_ns(d->clock);
+
+    if (is_lack(why))
+        d->lack_ns = now;
+    else if (is_lack(d->failed[d->at]) && now - d->lack_ns < LACK_KEPT_MS * MS && why != RT_DIAL_REFUSED)
+        return;
+    d->failed[d->at] = why;
 }
 
 /* This target failed. After the last one: was one of them a clear no? Else rest before the next round. */
@@ -63,13 +77,15 @@ static ringtree_status next_target(struct rt_dialer *d, int why)
     uint64_t rest_ms = RETRY_MS << (d->rounds < 5 ? d->rounds : 5);
 
     rt_dialer_end(d);
-    d->failed[d->at++] = why;
+    note(d, why);
+    d->at++;
     if (d->at < d->ntargets)
         return RINGTREE_IN_PROGRESS;
     for (uint32_t i = 0; i < d->ntargets; i++)
         if (d->failed[i] == RT_DIAL_REFUSED)
             return RINGTREE_REFUSED;
-    if (is_lack(why) && d->rounds >= LACK_ROUNDS)
+    d->lacked = is_lack(why) ? d->lacked + 1 : 0;
+    if (d->lacked > LACK_ROUNDS)
         return RINGTREE_UNREACHABLE;
     d->at = 0;
     d->rounds++;
@@ -129,6 +145,7 @@ static ringtree_status move_attempt(struct rt_dialer *d, uint64_t now, int *fd)
         return now >= d->attempt_ns ? next_target(d, RT_DIAL_SILENT) : RINGTREE_IN_PROGRESS;
     case RINGTREE_REFUSED: return next_target(d, RT_DIAL_REFUSED);
     case RINGTREE_PEER_LOST: return next_target(d, RT_DIAL_ENDED);
+    case RINGTREE_NO_MEMORY: return next_target(d, RT_DIAL_LACKS);
     default: return next_target(d, errno);
     }
 }
@@ -152,7 +169,7 @@ ringtree_status rt_dialer_go(struct rt_dialer *d, int *fd)
     }
     if (status == RINGTREE_IN_PROGRESS && now >= d->deadline_ns) {
         if (d->fd >= 0)
-            d->failed[d->at] = d->connecting ? ETIMEDOUT : RT_DIAL_SILENT;
+            note(d, d->connecting ? ETIMEDOUT : RT_DIAL_SILENT);
         rt_dialer_end(d);
         return RINGTREE_UNREACHABLE;
     }
@@ -185,6 +202,7 @@ static const char *why_text(int why)
     case 0: return "not tried";
     case RT_DIAL_REFUSED: return "it did not accept this rank's secret, or is another program";
     case RT_DIAL_SILENT: return "connected, but it does not answer";
+    case RT_DIAL_LACKS: return "its process has no descriptors left (raise ulimit -n there)";
     case RT_DIAL_ENDED: return "it ended the connection during the handshake";
     default: return rt_errno_words(why);
     }

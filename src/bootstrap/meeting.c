@@ -248,6 +248,16 @@ static void fail_missing(struct server *s)
          n == 1 ? "that rank" : "those ranks");
 }
 
+/* Waiting on is no use: nobody can be let in, and all who came have gone away or been seated. */
+static void fail_stuck(struct server *s)
+{
+    char lack[160];
+
+    fail(s, RINGTREE_SYSTEM, "the meeting has let in %u rank%s and can let in no more%s, in the process that made the "
+         "id, or rank 0's", s->nseated, s->nseated == 1 ? "" : "s",
+         rt_acceptor_words(&s->acceptor, lack, sizeof(lack)));
+}
+
 static void seat_everyone(struct server *s)
 {
     uint8_t body[RT_SEAT_BYTES];
@@ -300,9 +310,13 @@ static bool serve_once(struct server *s)
         seat_everyone(s);
         return false;
     }
-    if (rt_now_ns(clock) < s->deadline_ns)
+    const bool stuck = rt_acceptor_is_stuck(&s->acceptor);
+    if (rt_now_ns(clock) < s->deadline_ns && !stuck)
         return true;
-    fail_missing(s);
+    if (stuck)
+        fail_stuck(s);
+    else
+        fail_missing(s);
     hear_guests(s);
     return s->failure.status != RINGTREE_OK && s->told < s->nranks;
 }
@@ -431,6 +445,7 @@ ringtree_status rt_meeting_serve(struct rt_meeting *meeting, const char *where, 
             close(unix_fd);
         return rt_fail(error, RINGTREE_NO_MEMORY, "no memory for the meeting point");
     }
+    s->acceptor.can_do_without_unix = where || !named; /* a name alone: the launcher's ranks know nothing else */
     status = start(s, meeting, tcp_fd, unix_fd, settings, error);
     if (status)
         free_server(s);

@@ -233,35 +233,59 @@ TEST(a_root_that_never_comes_is_named_with_its_address)
 
 /* ---- a process with too few descriptors */
 
-static int highest_descriptor(void)
+/* This process can open so many more, and there are no gaps below. What fills them ends with the process. */
+static void leave_descriptors(int more)
 {
-    int most = 0;
+    rlim_t most = 0;
     for (int fd = 0; fd < 4096; fd++)
-        if (fcntl(fd, F_GETFD) >= 0) most = fd;
-    return most;
+        if (fcntl(fd, F_GETFD) >= 0) most = (rlim_t)fd + 1;
+    for (rlim_t fd = 0; fd < most; fd++)
+        if (fcntl((int)fd, F_GETFD) < 0) CHECK_EQ(dup2(STDERR_FILENO, (int)fd), (int)fd);
+    most += (rlim_t)more;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }), 0);
 }
 
-/* argument: how many may be opened beyond those that are there; enough, or the sentence says what to raise. */
+/* What to raise. Or that the other did not come, where that one knows why and could not even connect to say so. */
+static void check_what_to_raise(struct rank *self)
+{
+    const uint32_t other = 1 - self->rank;
+    const char    *mine = self->shared->text + self->rank * 2048, *others = self->shared->text + other * 2048;
+    char           did_not_come[160];
+    snprintf(did_not_come, sizeof(did_not_come),
+             "rank %u of 2 did not come within 800 ms; look at the output of that rank, or raise RINGTREE_TIMEOUT_MS",
+             other);
+    if (strcmp(mine, did_not_come) == 0)
+        CHECK_HAS(others, "ulimit -n");
+    else
+        CHECK_THAT(strstr(mine, "ulimit -n"), "%d more: %s", *(const int *)self->argument, mine);
+}
+
+/*
+ * argument: how many may be opened beyond those that are there; enough, or the sentence says what to raise. With 6 to 8
+ * the meeting's thread and rank 0's own race for the last ones, and the meeting may be left without its reserve: those
+ * must end in time, and need not say why. What a reserve does is tested in bootstrap/connect_test.c.
+ */
 static void join_with_few_descriptors(struct rank *self)
 {
-    const rlim_t most = (rlim_t)(highest_descriptor() + 1 + *(const int *)self->argument);
+    const int more = *(const int *)self->argument;
     make_id(self);
+    leave_descriptors(more);
     ranks_meet(self);
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }), 0);
     const uint64_t  began_ms = ranks_now_ms();
     ringtree_status status = join(self, &self->shared->id, 2, self->rank, 800);
-    CHECK_THAT(ranks_now_ms() - began_ms < 4000, "%d more: took %llu ms", *(const int *)self->argument,
+    CHECK_THAT(ranks_now_ms() - began_ms < 4000, "%d more: took %llu ms", more,
                (unsigned long long)(ranks_now_ms() - began_ms));
-    if (status != RINGTREE_OK) CHECK_HAS(self->shared->text + self->rank * 2048, "ulimit -n");
     atomic_fetch_add(&self->shared->note[0], status == RINGTREE_OK);
     ranks_meet(self);
-    CHECK(*(const int *)self->argument < 24 || atomic_load(&self->shared->note[0]) == 2);
+    if (status != RINGTREE_OK && (more < 6 || more > 8)) check_what_to_raise(self);
+    if (status != RINGTREE_OK) CHECK(strlen(self->shared->text + self->rank * 2048) > 10);
+    CHECK(more < 24 || atomic_load(&self->shared->note[0]) == 2);
 }
 
 TEST(a_process_without_descriptors_says_what_to_raise)
 {
     const char *const settings[] = { "RINGTREE_TIMEOUT_MS=800", NULL };
-    for (int more = 2; more <= 24; more += more < 9 ? 3 : 13)
+    for (int more = 2; more <= 24; more += more < 8 ? 1 : 16)
         RANKS(join_with_few_descriptors, .ranks = 2, .processes = 2, .bare = true, .settings = settings,
               .argument = &more);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* ------------------------------------------------------------------ data connections */
@@ -245,6 +246,55 @@ TEST(a_silent_stranger_is_dropped_after_five_seconds)
 
     rank_meet(&model, 20000);
     rank_threads(&model, 2, cases);
+}
+
+/* ------------------------------------------------------------------ no descriptor is left */
+
+static ringtree_status shake(int fd, const struct rt_meeting *meeting)
+{
+    const struct rt_claim claim = { .kind = RT_CONNECT_MEET, .rank = 1 };
+    struct rt_handshake h;
+    uint8_t key[RT_AUTH_KEY];
+    ringtree_status status;
+
+    rt_auth_key(key, meeting->secret, meeting->number);
+    rt_handshake_ask(&h, key, meeting->number, &claim);
+    for (int i = 0; (status = rt_handshake_go(&h, fd)) == RINGTREE_IN_PROGRESS && i < 3000; i++)
+        sleep_ms(1);
+    return status;
+}
+
+TEST(a_listener_without_descriptors_says_so_at_once_and_recovers)
+{
+    struct rank_case model = { .nranks = 2 };
+    int filler[64], nfillers = 0, early, asking[3];
+    struct rlimit before, few;
+
+    rank_meet(&model, 20000);
+    early = knock(model.meeting.address[0].port);
+    CHECK_EQ(shake(early, &model.meeting), RINGTREE_OK); /* the checker can tell: with descriptors all is well */
+    for (int i = 0; i < 3; i++)
+        asking[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){ (rlim_t)asking[2] + 1, before.rlim_max };
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (nfillers < 64 && (filler[nfillers] = dup(asking[0])) >= 0)
+        nfillers++;
+    for (int i = 0; i < 3; i++) {
+        const struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(model.meeting.address[0].port),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        CHECK_EQ(connect(asking[i], (const struct sockaddr *)&at, sizeof(at)), 0);
+        CHECK_EQ(shake(asking[i], &model.meeting), RINGTREE_NO_MEMORY);
+    }
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    while (nfillers)
+        close(filler[--nfillers]);
+    int late = knock(model.meeting.address[0].port);
+    CHECK_EQ(shake(late, &model.meeting), RINGTREE_OK);
+    for (int i = 0; i < 3; i++)
+        close(asking[i]);
+    close(early);
+    close(late);
 }
 
 /* ------------------------------------------------------------------ nothing is left */
