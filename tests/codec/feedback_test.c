@@ -47,7 +47,7 @@ static void run_steps(struct two_shot *run, struct books *books)
     float *sum = new_floats(run->count);
     for (run->step = 0; run->step < STEPS; run->step++) {
         for (uint32_t r = 0; r < run->nranks; r++)
-            fill_inputs(run->inputs[r], run->count, run->step % 2 ? STUDENT : CORRELATED, r, 50 + run->step);
+            fill_inputs(run->inputs[r], run->count, (enum inputs)(run->step % INPUTS), r, 50 + run->step);
         if (run->codec.kind == RT_CODEC_TOPK) select_cuts(run, sum);
         CHECK_EQ(run_two_shot(run), 0);
         for (size_t i = 0; i < run->count; i++) {
@@ -66,10 +66,9 @@ static void run_steps(struct two_shot *run, struct books *books)
 }
 
 /* The largest of |in - out - left| / (what all float32 additions on the way may round), and of |in - out| / moved. */
-static void balance(struct rt_codec codec, bool feedback, double *lost, double *sent_wrongly)
+static void balance(struct rt_codec codec, uint32_t n, bool feedback, double *lost, double *sent_wrongly)
 {
-    const uint32_t n = 4;
-    const size_t count = 4803;
+    const size_t count = n > 8 ? 1203 : 4803;
     struct two_shot run = new_run(codec, n, count, feedback);
     struct books books = { calloc(count, 8), calloc(count, 8), calloc(count, 8), calloc(count, 8) };
     run_steps(&run, &books);
@@ -87,16 +86,28 @@ EVERY_PATH(what_was_sent_and_what_is_left_is_what_came_in)
 {
     for (size_t c = 0; c < CODECS; c++) {
         double lost, sent_wrongly;
-        balance(codecs[c], true, &lost, &sent_wrongly);
+        balance(codecs[c], 4, true, &lost, &sent_wrongly);
         CHECK_THAT(lost <= 1, "%s: %g of float32's rounding is lost", rt_codec_name(codecs[c].kind), lost);
     }
+}
+
+TEST(whatever_the_ranks_nothing_is_lost)
+{
+    static const uint32_t rank_counts[] = { 1, 2, 3, 5, 7, 8, 13, 16, 64 };
+    for (size_t k = 0; k < sizeof rank_counts / sizeof *rank_counts; k++)
+        for (size_t c = 0; c < CODECS; c++) {
+            double lost, sent_wrongly;
+            balance(codecs[c], rank_counts[k], true, &lost, &sent_wrongly);
+            CHECK_THAT(lost <= 1, "%s, %u ranks: %g of float32's rounding is lost", rt_codec_name(codecs[c].kind),
+                       rank_counts[k], lost);
+        }
 }
 
 TEST(without_feedback_the_books_do_not_balance)
 {
     for (size_t c = 0; c < CODECS; c++) {
         double lost, sent_wrongly;
-        balance(codecs[c], false, &lost, &sent_wrongly);
+        balance(codecs[c], 4, false, &lost, &sent_wrongly);
         CHECK_THAT(lost > 10, "%s: %g", rt_codec_name(codecs[c].kind), lost);
     }
 }
@@ -106,8 +117,8 @@ TEST(feedback_keeps_the_error_of_many_q4_steps_at_that_of_one)
 {
     double lost, with, without;
     const struct rt_codec q4 = { .kind = RT_CODEC_Q4, .feedback = true };
-    balance(q4, true, &lost, &with);
-    balance(q4, false, &lost, &without);
+    balance(q4, 4, true, &lost, &with);
+    balance(q4, 4, false, &lost, &without);
     CHECK_THAT(with < without / 2, "%g with, %g without", with, without);
 }
 

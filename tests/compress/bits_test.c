@@ -1,6 +1,6 @@
 /*
  * What arrives, over ranks that are threads: to the bit what the sum by owner written out in one process gives, equal
- * on all ranks, and within the stated bound of the exact sum.
+ * on all ranks, and within the stated bound of the exact sum. Small tensors are exact.
  */
 #include "api/ranks.h"
 #include "codec/two_shot.h"
@@ -75,6 +75,43 @@ TEST(a_sum_by_owner_is_what_it_should_be_to_the_bit)
 {
     static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 13, 16, 64 };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) RANKS(all_kinds, .ranks = sizes[i]);
+}
+
+/* ---- what stays exact unless the caller says otherwise */
+
+static void check_spared(struct rank *self, size_t count, uint32_t dimensions, uint32_t flags, bool spared)
+{
+    float in[1024], exact[1024], out[1024];
+    ringtree_codec codec = codec_of(RT_CODEC_Q8);
+    ringtree_codec_report report = { .size = sizeof report };
+    ringtree_codec_state *state;
+    codec.flags = RINGTREE_CODEC_FORCE | flags;
+    codec.dimensions = dimensions;
+    fill_inputs(in, count, GAUSSIAN, self->rank, 7);
+    CHECK_EQ(ringtree_codec_state_create(&state, count, &codec), RINGTREE_OK);
+    CHECK_EQ(ringtree_all_reduce(self->comm, in, exact, count, RINGTREE_FLOAT32, RINGTREE_SUM, NULL), RINGTREE_OK);
+    CHECK_EQ(ringtree_all_reduce_compressed(self->comm, in, out, count, RINGTREE_FLOAT32, RINGTREE_SUM, &codec, state,
+                                            NULL), RINGTREE_OK);
+    CHECK_EQ(ringtree_codec_state_report(state, &report), RINGTREE_OK);
+    CHECK_THAT((memcmp(exact, out, count * sizeof *out) == 0) == spared &&
+                   (report.last_kind == RINGTREE_CODEC_NONE) == spared && (report.sent_bytes == 0) == spared,
+               "%zu elements, %u dimensions, flags %u: not as it should be, %s", count, dimensions, flags,
+               spared ? "exact" : "rounded");
+    ringtree_codec_state_free(state);
+}
+
+static void spare_some(struct rank *self)
+{
+    for (uint32_t dimensions = 0; dimensions < 3; dimensions++) {
+        check_spared(self, 1023, dimensions, 0, true);
+        check_spared(self, 1024, dimensions, 0, dimensions == 1);
+        check_spared(self, 1023, dimensions, RINGTREE_CODEC_SMALL, false);
+    }
+}
+
+TEST(tensors_of_one_dimension_or_under_1024_elements_are_exact_unless_asked_for)
+{
+    RANKS(spare_some, .ranks = 3);
 }
 
 TEST_MAIN
