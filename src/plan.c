@@ -141,22 +141,25 @@ struct rt_plan rt_plan_of(const struct rt_option *option)
 }
 
 /*
- * The direct paths open no links, and a large call with arrays of ringtree_mem_alloc() takes half of what it takes with
- * private ones, which the prediction is for, or less; which kind they are is not known to all ranks. So these paths are
- * left for clearly more than noise: a tenth, with rt_cost_beats(), so that an error of some percent costs less than 15.
+ * The direct paths open no links: they are left for a gain that is more than noise. And a call of 8 KiB to 8 MiB with
+ * arrays of ringtree_mem_alloc() takes half of what it takes by them with private ones, which the prediction is for, or
+ * by any other way; which kind they are is not known to all ranks. So there, with rt_cost_beats(), private ones may
+ * lose up to 15 %.
  */
-static double favour(const struct rt_option *option)
+static double favour(const struct rt_option *option, size_t bytes)
 {
-    return option->algorithm ? 1 : 0.95;
+    if (option->algorithm) return 1;
+    return bytes < ((size_t)8 << 10) || bytes > ((size_t)8 << 20) ? 0.95 : 0.90;
 }
 
-static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, const char *forced)
+static const struct rt_option *least_of(const struct rt_option *options, uint32_t count, size_t bytes,
+                                        const char *forced)
 {
     const struct rt_option *best = NULL;
     double least = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (options[i].refusal) continue;
-        const double seconds = options[i].prediction.seconds * favour(&options[i]);
+        const double seconds = options[i].prediction.seconds * favour(&options[i], bytes);
         if (forced ? strcmp(options[i].name, forced) != 0 : best && !rt_cost_beats(seconds, least)) continue;
         best = &options[i];
         least = seconds;
@@ -172,7 +175,7 @@ static ringtree_status choose(ringtree_comm *comm, ringtree_collective collectiv
     const bool forced = collective != RINGTREE_BARRIER &&
                         forced_name(comm->settings.text[RT_ALGORITHM], collective, name, sizeof name);
     const uint32_t count = rt_plan_options(comm, collective, bytes, root, options);
-    const struct rt_option *best = least_of(options, count, forced ? name : NULL);
+    const struct rt_option *best = least_of(options, count, bytes, forced ? name : NULL);
     if (!best && forced) return refuse(collective, name, options, count, error);
     if (!best)
         return rt_fail(error, RINGTREE_UNSUPPORTED, "no algorithm for %s", ringtree_collective_name(collective));

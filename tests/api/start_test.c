@@ -262,8 +262,9 @@ static void check_what_to_raise(struct rank *self)
 
 /*
  * argument: how many may be opened beyond those that are there; enough, or the sentence says what to raise. With 6 to 8
- * the meeting's thread and rank 0's own race for the last ones, and the meeting may be left without its reserve: those
- * must end in time, and need not say why. What a reserve does is tested in bootstrap/connect_test.c.
+ * both ranks have ended with "refused" and "does not answer" in some runs of a hundred under load, and nobody said why;
+ * the cause is not known, so of those only an end in time and a sentence is asked. The reserve itself is tested in
+ * bootstrap/connect_test.c.
  */
 static void join_with_few_descriptors(struct rank *self)
 {
